@@ -91,12 +91,12 @@ impl Dispatcher {
         // The agent sends a heartbeat before each round, because the rounds of the other service may have taken long.
         let heartbeat = Heartbeat::default();
         self.say(&FromAgent::Heartbeat(heartbeat), signals)?;
-        let (time, ToAgent::Job(job)) = self.say(&FromAgent::Apply(None), signals)? else {
+        let (time, ToAgent::Dispatch(dispatch)) = self.say(&FromAgent::Apply(None), signals)? else {
             return Err(BenchError::Unexpected("the controller has no task for the agent".to_owned()));
         };
         let report = Report {
-            task: job.task,
-            round: Some(job.round),
+            task: dispatch.task,
+            round: Some(dispatch.round),
             phase: Phase::Finished,
             times: PhaseTimes::default(),
             ran: None,

@@ -28,7 +28,7 @@
 //!
 //! # The way of a run
 //!
-//! 1. The answer to the parked APPLY brings a [`Job`](api::wire::requests::apply::Job), or a list of short ones. The engine asks for
+//! 1. The answer to the parked APPLY brings a [`Dispatch`](api::wire::requests::apply::Dispatch), or a list of short ones. The engine asks for
 //!    [`slot::Effect::Prepare`].
 //! 2. The tool comes from the [`ToolCache`](api::tools::ToolCache), from the archives of the controller, or from its source
 //!    ([`source::Programs`]). A small one gets the folder of an earlier run from the [`workspace::DirPool`], compared and restored.

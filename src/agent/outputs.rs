@@ -1,5 +1,4 @@
-//! The outputs of the runs of one agent: the files of a run that has ended, kept for readers, and those of a run that
-//! writes.
+//! The outputs of the runs of one agent: the kept files of ended runs, and the files of the present one.
 //!
 //! Layout of `.outputs/<AGENT_ID>/` in AGENT_WORK_DIR:
 //!
@@ -40,20 +39,20 @@ use folder::Folder;
 use keeping::Keeping;
 use reading::{Job, Outcome, Reading, Source};
 
-/// Reasons for outputs that could not be kept, at most. They are for readers that come soon; the log has them all.
+/// Reasons that are remembered for outputs that could not be kept. They are for readers that come soon; the log has all.
 const REASONS_MAX: usize = 1000;
 
-/// Bytes before the end of an output that a reader who follows it may be behind.
+/// Bytes by which a following reader may be behind the end of an output.
 const FOLLOWED_BYTES: u64 = 64 << 20;
 
-/// Fewer bytes are not worth the call that frees them.
+/// Minimum bytes that are freed by one call.
 const TRIM_BYTES_MIN: u64 = 16 << 20;
 
 /// How far the middle of an output was dropped.
 #[derive(Debug)]
 struct Trimmed {
     stream: Stream,
-    /// The offset of the first byte that is still there; the dropped ones begin behind those that are kept.
+    /// The offset of the first byte behind the dropped ones, which begin behind the kept ones.
     to: Arc<AtomicU64>,
 }
 

@@ -132,10 +132,10 @@ impl Name {
 /// # Errors
 /// [`AgentError`], when it cannot start or is rejected.
 pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>, reload: &Reload) -> Result<(), AgentError> {
-    // This comes before any thread is started, so that all of them leave these signals to the loop.
+    // Before the first thread, so that all threads leave these signals to the loop.
     let own = [Signal::SIGTERM, Signal::SIGINT, RETIRE, Signal::SIGCHLD, tools::CHANGE_SIGNAL];
     let mut signals = Signals::install(&[&own, Reload::signal().as_slice()].concat())?;
-    // This comes before the agent adopts detached processes.
+    // Before the agent becomes a subreaper.
     let guard_keeper = GuardKeeper::start(guard);
     process::become_subreaper()?;
     proc::limits::raise_descriptor_limit()?;
@@ -152,7 +152,7 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>, reload: &Relo
     let tools = tools.with_notices();
     let runner = Runner::start(config, (name, lifetime), session, ip, tools_dir)?;
     if let Some(max) = config.agent.processes_max {
-        // This comes last: at the limit, the agent could not start its own threads.
+        // Last: at the limit, the agent could not start its own threads.
         process::limit_processes(max).map_err(std::io::Error::from)?;
     }
     let link = connect(config)?;
@@ -180,7 +180,7 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>, reload: &Relo
         served.map_err(|denial| AgentError::Denied { endpoint: transport::agent_endpoint(config), denial })?;
     match ending {
         Ending::Left => sessions.end(),
-        Ending::Unheard => {}
+        Ending::Unconfirmed => {}
         Ending::Rejected(reason) => return Err(AgentError::Rejected(reason)),
     }
     guard_keeper.release();
@@ -197,8 +197,7 @@ pub fn check_work_folder(config: &Config) -> Result<(), AgentError> {
 }
 
 fn connect(config: &Config) -> Result<Link, SocketError> {
-    // TASK/INFORM is left out: this agent is parked whenever its slot is free, and waking all agents for each task costs
-    // six times the wake of one.
+    // Not TASK/INFORM: a free agent is parked, and waking all agents for each task costs six times the wake of one.
     let prefixes = [TASK_KILL.word, TASK_FINISH].map(publish::prefix);
     transport::connect(config, &prefixes)
 }
@@ -259,7 +258,7 @@ impl Agent {
         let of_outputs = fds.len();
         fds.extend(self.runner.outputs());
         let others = fds.len();
-        // They come last, because their only purpose is to wake the loop.
+        // These only wake the loop.
         fds.extend(self.guard_keeper.fds());
         // The link waits by the clock that stops while the machine is suspended.
         let (now, slot_now) = (clock::now().mono, clock::now_with_suspend().mono);
@@ -288,8 +287,8 @@ impl Agent {
         }
     }
 
-    /// A starting agent ends for it, because its configuration is wrong. An agent that has worked continues to try, because
-    /// it may have a run, and its key may be authorised again.
+    /// A refusal ends an agent that starts, because its configuration is wrong. An agent that has worked tries again: it may have
+    /// a run, and its key may be authorised again.
     fn check_denial(&mut self) -> Result<(), Denial> {
         let Some(denial) = self.link.take_denial() else { return Ok(()) };
         if !self.is_heard {

@@ -7,14 +7,23 @@
 //! | the result of an effect | [`Slot::handle_prepared`], [`Slot::handle_spawned`], [`Slot::handle_tree`], [`Slot::handle_refused`], [`Slot::handle_unended`], [`Slot::handle_kept`], [`Slot::handle_removed`] |
 //! | run.sh has ended | [`Slot::handle_exited`] |
 //! | a part of an output, or its growth | [`Slot::handle_served`] |
-//! | what a run tells of its progress, or that it has told more | [`Slot::handle_progress`], [`Slot::handle_progress_change`] |
-//! | a look at the tools folder | [`Slot::handle_tools`] |
+//! | the progress of a run, or a change of it | [`Slot::handle_progress`], [`Slot::handle_progress_change`] |
+//! | a scan of the tools folder | [`Slot::handle_tools`] |
 //! | a request to stop, at once or as soon as the slot is free | [`Slot::handle_stop`], [`Slot::handle_retire`] |
 //! | a deadline | [`Slot::handle_timeout`] |
 //!
-//! The parts: [`run`] has the phases of the task and its kill ladder, [`orders`] the orders about it, [`link`] the reports to the controller and their
-//! confirmations, [`hold`] how long a run may continue without contact to the controller, [`foreign`] processes of a run
-//! that may not be ended, [`ahead`] the tasks of a list, [`epochs`] which controller is obeyed, [`skew`] the clocks, [`tools`] the known tools, [`serve`] the outputs of runs, [`progress`] what a run tells, [`stop`] the way out. They meet here.
+//! | part | content |
+//! |---|---|
+//! | [`run`] | the phases of the task and its kill ladder |
+//! | [`orders`] | the orders about a run |
+//! | [`link`] | the reports to the controller and their confirmations |
+//! | [`hold`] | the lease of an exclusive run |
+//! | [`foreign`] | processes of a run that the agent may not signal |
+//! | [`keeping`] | the files that are kept with a task |
+//! | [`ahead`] | the tasks of a list |
+//! | [`epochs`], [`skew`] | which controller is obeyed; how its clock differs |
+//! | [`tools`], [`serve`], [`progress`] | reports of tools, of outputs, and of the progress of a run |
+//! | [`stop`] | the way out |
 //!
 //! Reports are states, not changes: each contains everything that is known of the run, and is made only when no other
 //! effect is left. So all phases of a short task in one turn cost one message, and the next report makes up for a lost one.
@@ -45,7 +54,7 @@ use std::time::Duration;
 
 use api::wire::agent::ToAgent;
 use api::wire::requests::FromAgent;
-use api::wire::requests::apply::Job;
+use api::wire::requests::apply::Dispatch;
 use api::wire::requests::heartbeat::{Directive, Heard};
 use api::wire::requests::report::Report;
 use api::wire::requests::serve::Wanted;
@@ -54,12 +63,13 @@ use base::{AgentId, Epoch, ExitCode, KnownEpoch, Labels, Mono, Now, Round, Sessi
 pub use proc::ladder::Signal;
 
 use ahead::Ahead;
-use epochs::Heard as Answering;
+use epochs::EpochCheck;
 use link::Link;
 use orders::EarlyOrders;
 pub use outcome::{Ending, Exited, Failure, Hold, ProvideFolder, SpawnFailure};
 use run::Run;
-use tools::Telling;
+use stop::Mode;
+use tools::ToolReports;
 
 /// The engine's part of the configuration.
 #[derive(Clone, Debug)]
@@ -76,7 +86,7 @@ pub struct Settings {
     pub ip: String,
     /// `AGENT_TAGS`
     pub tags: Labels,
-    /// Its tools at the start; `None` for an agent that does not report tools.
+    /// Tools at the start; `None` for an agent that does not report tools.
     pub tools: Option<ToolSet>,
     /// `AGENT_HEARTBEAT_INTERVAL`
     pub heartbeat_interval: Duration,
@@ -117,12 +127,12 @@ pub enum Effect {
     /// Drop the connection and make a new one.
     Reconnect,
     /// Make the work folder and put the tool there; then [`Slot::handle_prepared`].
-    Prepare(Box<Job>),
+    Prepare(Box<Dispatch>),
     /// Stop preparing as soon as possible; [`Slot::handle_prepared`] still comes.
     AbortPrepare,
     /// Start run.sh; then [`Slot::handle_spawned`].
     Spawn,
-    /// Make the file that tells the run of a step to finish early.
+    /// Make the file that asks the run of a step to finish early.
     TellToFinish,
     /// Signal all processes that the run has started.
     Signal(Signal),
@@ -130,8 +140,8 @@ pub enum Effect {
     Unended,
     /// Check whether run.sh has left processes behind; then [`Slot::handle_tree`].
     CheckTree,
-    /// Read the outputs of a run that was told to end, and whose run.sh has ended with this code, once more, because other processes
-    /// of it have ended later; then [`Slot::handle_read_again`].
+    /// Read the outputs of a killed run again, because processes of it outlived its run.sh, which ended with this code; then
+    /// [`Slot::handle_read_again`].
     ReadAgain(ExitCode),
     /// Keep the files of the run that match a pattern of its task; then [`Slot::handle_kept`].
     Keep,
@@ -147,7 +157,7 @@ pub enum Effect {
     ToolsFolder(Arc<str>),
     /// Read this part of an output; then [`Slot::handle_served`].
     Read(Wanted),
-    /// Read what the run tells about how far it is; then [`Slot::handle_progress`].
+    /// Read the progress of the run; then [`Slot::handle_progress`].
     LookAtProgress,
     /// Free the disk of the middle of outputs that have become long; then [`Slot::handle_trimmed`].
     TrimOutputs,
@@ -164,7 +174,7 @@ pub enum Timer {
     Heartbeat,
     /// The next signal is due, to a run that must end or to its remains.
     Signal,
-    /// The time in which a run that was told to finish could do so has passed.
+    /// The grace time of a run that was told to finish has passed.
     Grace,
     /// A process that may not be signalled has delayed the end of the run, or its result, long enough.
     Hold,
@@ -174,7 +184,7 @@ pub enum Timer {
     List,
     /// A long output of the run may have grown.
     Trim,
-    /// The run may have told how far it is.
+    /// The progress of the run is due to be read.
     Progress,
     /// The batch delay of a report has passed.
     BatchDelay,
@@ -195,16 +205,14 @@ pub struct Slot {
     link: Link,
     epochs: epochs::Epochs,
     skew: skew::SkewMeter,
-    tools: Telling,
+    tools: ToolReports,
     timers: base::timers::Timers<Timer>,
     effects: VecDeque<Effect>,
     journal: Journal,
     /// The deadline of a report that the controller needs, if any.
     report_by: Option<Mono>,
     early_orders: EarlyOrders,
-    stopping: bool,
-    /// Whether it stops as soon as its slot is free and its results are confirmed.
-    retiring: bool,
+    mode: Mode,
 }
 
 impl Slot {
@@ -212,7 +220,7 @@ impl Slot {
     #[must_use]
     pub fn new(settings: Settings, now: Now) -> Self {
         let mut slot = Self {
-            tools: Telling::new(settings.tools.clone()),
+            tools: ToolReports::new(settings.tools.clone()),
             epochs: epochs::Epochs::new(settings.epochs.clone()),
             skew: skew::SkewMeter::default(),
             settings,
@@ -224,8 +232,7 @@ impl Slot {
             journal: Journal::default(),
             report_by: None,
             early_orders: EarlyOrders::default(),
-            stopping: false,
-            retiring: false,
+            mode: Mode::default(),
         };
         slot.heartbeat(now);
         slot
@@ -278,7 +285,7 @@ impl Slot {
                 Timer::Lease => self.end_lease(now),
                 Timer::Grace => self.end_grace(now),
                 Timer::Patience => self.give_up_results(now),
-                Timer::Farewell => self.effects.push_back(Effect::Exit(Ending::Unheard)),
+                Timer::Farewell => self.effects.push_back(Effect::Exit(Ending::Unconfirmed)),
             }
         }
     }
@@ -288,9 +295,9 @@ impl Slot {
         match answer {
             ToAgent::Heard(Heard { controller, epoch, .. }) if !self.obeys(controller, epoch) => {}
             ToAgent::Heard(Heard { controller, beat, wanted, parked, tools, serving, folder, clock, .. }) => {
-                self.effects.extend(self.tools.note_folder(folder).map(Effect::ToolsFolder));
+                self.effects.extend(self.tools.handle_folder(folder).map(Effect::ToolsFolder));
                 self.tools.handle_answer(controller, tools);
-                let sent = beat.and_then(|number| self.link.beat_heard(number));
+                let sent = beat.and_then(|number| self.link.beat_received(number));
                 if let (Some(sent), Some(clock)) = (sent, clock) {
                     self.measure_skew(now, sent, clock);
                 }
@@ -302,10 +309,10 @@ impl Slot {
                 self.handle_answer_facts(now, controller, wanted, parked);
                 self.offer_outputs(serving);
             }
-            ToAgent::Job(job) => self.take(now, *job),
+            ToAgent::Dispatch(dispatch) => self.take(now, *dispatch),
             ToAgent::List(list) => self.take_list(now, *list),
-            ToAgent::NoJob => {
-                // An early one answers an APPLY that was replaced. Applying again would go on endlessly.
+            ToAgent::NoTask => {
+                // An early answer belongs to a replaced APPLY. Another APPLY would bring another early answer, endlessly.
                 if self.link.forget_apply(now.mono, self.apply_wait()) {
                     self.apply(now);
                 }
@@ -316,7 +323,7 @@ impl Slot {
                     self.drop_list();
                     self.drop_run(now, task, round);
                 }
-                self.tell_tools(now);
+                self.report_tools(now);
                 self.apply(now);
                 self.leave_if_done(now);
             }
@@ -332,17 +339,17 @@ impl Slot {
         }
     }
 
-    /// Whether the controller that answers has the newest store of its service, as far as this machine knows.
+    /// Whether the controller has the newest store of its service that this machine has served.
     fn obeys(&mut self, controller: u64, epoch: Option<Epoch>) -> bool {
         let Some(epoch) = epoch else { return true };
-        match self.epochs.hear(epoch, controller) {
-            Answering::Known => true,
-            Answering::Newer => {
-                self.effects.extend(self.epochs.told().map(Effect::Remember));
+        match self.epochs.check(epoch, controller) {
+            EpochCheck::Known => true,
+            EpochCheck::Newer => {
+                self.effects.extend(self.epochs.present().map(Effect::Remember));
                 true
             }
-            Answering::Older(known, is_news) => {
-                if is_news {
+            EpochCheck::Older(known, is_first) => {
+                if is_first {
                     self.journal.error(format!(
                         "the controller that answers has a store of epoch {}, and this machine has served one of epoch {} of the same \
                          service, which is newer or another copy: another controller counts, and this one gets nothing; stop it, or \
@@ -372,11 +379,11 @@ impl Slot {
         wanted: Option<(TaskId, Round, Directive)>,
         parked: bool,
     ) {
-        let news = self.link.handle_answer(controller, parked);
-        if news.joined {
+        let contact = self.link.handle_answer(controller, parked);
+        if contact.is_first {
             self.effects.push_back(Effect::Ready);
         }
-        for report in self.link.reports_to_repeat(news.new_controller) {
+        for report in self.link.reports_to_repeat(contact.is_new_controller) {
             self.effects.push_back(Effect::Send(FromAgent::Report(Box::new(report))));
         }
         match wanted {
@@ -385,11 +392,11 @@ impl Slot {
             Some((task, round, Directive::Finish)) if self.run.id() == Some((task, round)) => self.finish(now),
             Some((.., Directive::Run | Directive::Kill | Directive::Finish)) | None => {}
         }
-        if news.new_controller || self.ahead.is_untold() {
+        if contact.is_new_controller || self.ahead.is_unreported() {
             self.report_soon(now);
         }
-        // This comes before it asks for a task, so that it gets a task that it can run.
-        self.tell_tools(now);
+        // The tools go before the APPLY: the controller then chooses a task that the agent can run.
+        self.report_tools(now);
         // The controller is alive but has not answered in time. Usually it reports the missing APPLY earlier.
         self.link.forget_apply(now.mono, self.apply_wait() + self.settings.heartbeat_interval);
         self.apply(now);
@@ -397,10 +404,12 @@ impl Slot {
 
     /// Asks for a task, if the slot is free and no request is pending. While a report is unconfirmed, only the report asks.
     fn apply(&mut self, now: Now) {
-        if self.retiring {
-            return self.stop_if_idle(now);
+        match self.mode {
+            Mode::Serving => {}
+            Mode::Retiring => return self.stop_if_idle(now),
+            Mode::Stopping => return,
         }
-        let idle = self.run.is_free() && self.link.is_settled() && !self.stopping;
+        let idle = self.run.is_free() && self.link.is_settled();
         if self.link.is_up() && !self.link.has_applied() && idle {
             self.link.apply(now.mono);
             self.effects.push_back(Effect::Send(FromAgent::Apply(Some(self.apply_wait()))));
@@ -413,22 +422,22 @@ impl Slot {
         }
     }
 
-    /// A report on the run; with the final one, the agent asks for its next task.
+    /// A report on the run; the final one also asks for the next task.
     fn report(&mut self, now: Now) -> Option<FromAgent> {
         let mut report: Report = self.run.report(now)?;
         if !self.run.is_finished() {
-            report.let_go = self.ahead.tell_let_go();
+            report.let_go = self.ahead.report_let_go();
             return Some(FromAgent::Report(Box::new(report)));
         }
         self.run.clear();
         let has_started = self.start_next(now);
-        report.let_go = self.ahead.tell_let_go();
+        report.let_go = self.ahead.report_let_go();
         self.link.keep_report(report.clone());
         if has_started {
-            // The next report asks for more.
-        } else if self.stopping {
+            // The final report of the new run asks for more.
+        } else if self.mode == Mode::Stopping {
             self.leave_if_done(now);
-        } else if !self.retiring && !self.link.has_applied() && self.run.is_free() {
+        } else if self.mode == Mode::Serving && !self.link.has_applied() && self.run.is_free() {
             self.link.apply(now.mono);
             report.wait = Some(self.apply_wait());
         } else if !self.run.is_free() {

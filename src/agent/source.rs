@@ -1,20 +1,20 @@
-//! Where programs come from: fetched over http, https or with rsync, unpacked by the rules for tools, kept in a folder.
+//! Programs from their sources: fetched over http, https or with rsync, unpacked by the rules for tools, kept in a folder.
 //!
-//! A program is a folder with a run.sh, below the root that the caller names. One that is there is used; one that is not is fetched
-//! ([`http`], [`rsync`]), unpacked beside, and renamed when it is whole ([`install`]). A failed fetch leaves nothing behind.
+//! A program is a folder with a run.sh, below the root that the caller names. A missing program is fetched ([`http`], [`rsync`]),
+//! unpacked beside its place, and renamed when it is complete ([`install`]). A failed fetch leaves nothing behind.
 //!
 //! | a lock on a program | is held |
 //! |---|---|
-//! | shared | by each process that runs it ([`Held`]) |
-//! | exclusive | by the process that fetches it, or looks whether its source has changed |
+//! | shared | by each process that runs it ([`HeldProgram`]) |
+//! | exclusive | by the process that fetches it, or asks its source for a change |
 //!
-//! A caller can have programs kept as archives of tools instead ([`Keeping::Archives`]), for runs that get a private copy each.
+//! A caller can have programs kept as archives of tools instead ([`ProgramForm::Archives`]), for runs that get a private copy each.
 //!
-//! So no program is replaced while it runs, and two processes in one folder never fetch the same one twice, nor see half of it.
+//! So no program is replaced while it runs, and two processes in one folder never fetch the same program twice, nor see half of it.
 //!
-//! A source that has failed is asked again for the next task, and says by its validators, or by the checksum of what it sends,
-//! whether it has been mended; the same bytes are not unpacked again. The same is done for a program that is there, when the caller
-//! doubts it: [`Programs::look_again`].
+//! A source that has failed is asked again for the next task. Its validators, or the checksum of its bytes, show whether it has been
+//! mended; the same bytes are not unpacked again. [`Programs::look_again`] does so for a program that is there, but may be out of
+//! date.
 
 mod error;
 mod eviction;
@@ -50,13 +50,13 @@ use http::Answer;
 use record::{Digest, Record, Validators};
 use unpack::check_digest;
 
-/// Between two looks at a lock that another worker holds while it fetches.
+/// Time between two attempts to get the lock of another worker that fetches.
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
-/// Sources that are known to be broken. One more drops the oldest, which is then fetched once more.
+/// Broken sources that are remembered. One more displaces the oldest, which is then fetched again.
 const BROKEN_MAX: usize = 64;
 
-/// Folders of ours, below the one that the caller names.
+/// Folders below the one that the caller names.
 const LOCKS: &str = "locks";
 const RECORDS: &str = "records";
 const FETCHING: &str = "fetching";
@@ -72,7 +72,7 @@ const PACKED: &str = "packed";
 pub struct Programs {
     root: PathBuf,
     own: PathBuf,
-    keeping: Keeping,
+    form: ProgramForm,
     limits: Limits,
     timeouts: Timeouts,
     agent: ureq::Agent,
@@ -81,45 +81,45 @@ pub struct Programs {
 
 /// The form in which a program is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keeping {
+pub enum ProgramForm {
     /// The program, as the folder of its name.
     Folders,
     /// A folder with the program as the archive of a tool.
     Archives,
 }
 
-/// When a fetch is given up.
+/// The time limits of a fetch.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
-    /// For all of one fetch.
+    /// Of a whole fetch.
     pub fetch: Duration,
-    /// Without a byte from the other side.
+    /// Of a silence of the other side.
     pub silence: Duration,
 }
 
-/// With what a fetch may work.
+/// The parameters of a fetch.
 #[derive(Clone, Copy, Debug)]
-pub struct Means<'a> {
-    /// Ends it.
+pub struct FetchOptions<'a> {
+    /// Ends the fetch.
     pub stop: &'a Stop,
-    /// Where rsync runs; a relative source begins here.
+    /// The folder in which rsync runs, and in which a relative source begins.
     pub folder: &'a Path,
-    /// What rsync finds in its environment.
+    /// The environment of rsync.
     pub environment: &'a Environment,
-    /// What rsync shall be known by.
+    /// The mark of the process of rsync.
     pub brand: Option<Brand>,
     /// The sources that may be asked; `None` for any.
     pub allowed: Option<&'a AllowedSources>,
     /// The SHA-256 that the fetched bytes must have, in hexadecimal digits of lower case.
     pub sha256: Option<&'a str>,
-    /// The name of the tool for [`Keeping::Archives`].
+    /// The name of the tool for [`ProgramForm::Archives`].
     pub tool: Option<&'a ToolName>,
 }
 
 /// A program that stays as it is while this exists.
 #[derive(Debug)]
 #[must_use]
-pub struct Held {
+pub struct HeldProgram {
     _lock: File,
 }
 
@@ -132,13 +132,13 @@ struct Broken {
 }
 
 impl Programs {
-    /// Programs in `root`. What must be kept about them goes to `own`, which must be on the same file system.
+    /// Programs in `root`. Records about them go to `own`, which must be on the same file system.
     ///
     /// # Errors
     /// When the folders cannot be made.
     pub fn open(
         (root, own): (&Path, &Path),
-        keeping: Keeping,
+        form: ProgramForm,
         limits: Limits,
         timeouts: Timeouts,
     ) -> Result<Self, SourceError> {
@@ -152,23 +152,28 @@ impl Programs {
         }
         let (root, own) = (root.to_owned(), own.to_owned());
         let agent = http::agent(&timeouts, None);
-        Ok(Self { root, own, keeping, limits, timeouts, agent, broken: Mutex::default() })
+        Ok(Self { root, own, form, limits, timeouts, agent, broken: Mutex::default() })
     }
 
     /// The program, if it is there and no process is about to replace it. Does not wait.
-    pub fn present(&self, name: &ProgramName) -> Option<Held> {
+    pub fn present(&self, name: &ProgramName) -> Option<HeldProgram> {
         let lock = self.lock_file(name).ok()?;
         flock(&lock, FlockOperation::NonBlockingLockShared).ok()?;
-        self.is_there(name).then_some(Held { _lock: lock })
+        self.is_there(name).then_some(HeldProgram { _lock: lock })
     }
 
     /// The program; fetches it if it is not there. Waits for a process that does so already.
     ///
     /// # Errors
     /// [`SourceError`], with nothing of the fetch left behind.
-    pub fn fetch(&self, name: &ProgramName, source: &str, means: &Means<'_>) -> Result<Held, SourceError> {
+    pub fn fetch(
+        &self,
+        name: &ProgramName,
+        source: &str,
+        options: &FetchOptions<'_>,
+    ) -> Result<HeldProgram, SourceError> {
         let lock = loop {
-            means.stop.check()?;
+            options.stop.check()?;
             // The process that has fetched it meanwhile may run it for hours.
             if let Some(held) = self.present(name) {
                 return Ok(held);
@@ -176,25 +181,30 @@ impl Programs {
             if let Some(lock) = self.take_alone(name)? {
                 break lock;
             }
-            // A lock has no descriptor that tells when it is free.
-            readable::is_readable(means.stop, Some(LOCK_PAUSE));
+            // No descriptor shows when a lock is released.
+            readable::is_readable(options.stop, Some(LOCK_PAUSE));
         };
         install::finish(&self.folder(name), &self.aside(name))?;
         if !self.is_there(name) {
-            self.fetch_anew(name, &Source::new(source)?, means)?;
+            self.fetch_anew(name, &Source::new(source)?, options)?;
         }
         self.hold(lock, name)
     }
 
-    /// The same for a program that is there and is doubted: if it was fetched from this source, and that has changed, it is fetched
-    /// anew. It stays as it is while a process runs it, and when its source cannot be had.
+    /// The program, which is fetched again if it came from this source and the source has changed. It stays as it is while a process
+    /// runs it, and when its source cannot be reached.
     ///
     /// # Errors
     /// As [`Self::fetch`].
-    pub fn look_again(&self, name: &ProgramName, source: &str, means: &Means<'_>) -> Result<Held, SourceError> {
+    pub fn look_again(
+        &self,
+        name: &ProgramName,
+        source: &str,
+        options: &FetchOptions<'_>,
+    ) -> Result<HeldProgram, SourceError> {
         let lock = if self.is_there(name) { self.take_alone(name)? } else { None };
         if let Some(lock) = lock {
-            match self.renew(name, source, means) {
+            match self.renew(name, source, options) {
                 Ok(true) => log::info!("{name}: {source} has changed and was fetched anew"),
                 Ok(false) => {}
                 Err(SourceError::Stopped) => return Err(SourceError::Stopped),
@@ -202,7 +212,7 @@ impl Programs {
             }
             return self.hold(lock, name);
         }
-        self.fetch(name, source, means)
+        self.fetch(name, source, options)
     }
 
     fn folder(&self, name: &ProgramName) -> PathBuf {
@@ -219,13 +229,13 @@ impl Programs {
 
     fn is_there(&self, name: &ProgramName) -> bool {
         let folder = self.folder(name);
-        match self.keeping {
-            Keeping::Folders => folder.join(RUN_SCRIPT).is_file(),
-            Keeping::Archives => folder.is_dir(),
+        match self.form {
+            ProgramForm::Folders => folder.join(RUN_SCRIPT).is_file(),
+            ProgramForm::Archives => folder.is_dir(),
         }
     }
 
-    /// It is never removed: two processes could then hold locks on two files of the same name.
+    /// The lock file is never removed: two processes could then hold locks on two files of the same name.
     fn lock_file(&self, name: &ProgramName) -> Result<File, SourceError> {
         let path = self.own.join(LOCKS).join(format!("{name}.lock"));
         let mut options = File::options();
@@ -248,19 +258,19 @@ impl Programs {
         flock(lock, operation).map_err(|error| SourceError::Io { action: "lock", path, error: error.into() })
     }
 
-    /// Lets others run it, too.
-    fn hold(&self, lock: File, name: &ProgramName) -> Result<Held, SourceError> {
-        // Given up and taken again: in between, another process may have replaced it by another whole one.
+    /// Lets other processes run the program, too.
+    fn hold(&self, lock: File, name: &ProgramName) -> Result<HeldProgram, SourceError> {
+        // The lock is given up and taken again: in between, another process may have replaced the program by another complete one.
         self.take(&lock, name, FlockOperation::LockShared)?;
-        Ok(Held { _lock: lock })
+        Ok(HeldProgram { _lock: lock })
     }
 
-    fn fetch_anew(&self, name: &ProgramName, source: &Source, means: &Means<'_>) -> Result<(), SourceError> {
+    fn fetch_anew(&self, name: &ProgramName, source: &Source, options: &FetchOptions<'_>) -> Result<(), SourceError> {
         let broken = self.broken().iter().find(|broken| broken.source == source.as_str()).cloned();
         let scratch = self.scratch()?;
-        // Without a condition, also for broken bytes: mended ones may have the same second, or the same tag.
+        // Without a condition, also after broken bytes: mended ones may have the same second, or the same tag.
         let known = Validators::default();
-        let (validators, digest) = match (self.download(source, &known, &scratch, means)?, broken) {
+        let (validators, digest) = match (self.download(source, &known, &scratch, options)?, broken) {
             (Answer::Same, _) => {
                 let reason = "it says that nothing has changed, yet it was not asked that".to_owned();
                 return Err(SourceError::Http { url: source.as_str().to_owned(), reason });
@@ -270,20 +280,20 @@ impl Programs {
             }
             (Answer::New(validators, digest), _) => (validators, digest),
         };
-        let unpacked = check_digest(source, &digest, means).and_then(|()| self.unpack(source, &scratch, means));
+        let unpacked = check_digest(source, &digest, options).and_then(|()| self.unpack(source, &scratch, options));
         self.note(source, &unpacked, &digest);
         self.put_in_place(name, &unpacked?, &Record { source: source.as_str().to_owned(), validators, digest })
     }
 
-    /// Whether there was something new.
-    fn renew(&self, name: &ProgramName, source: &str, means: &Means<'_>) -> Result<bool, SourceError> {
+    /// Whether the source has changed.
+    fn renew(&self, name: &ProgramName, source: &str, options: &FetchOptions<'_>) -> Result<bool, SourceError> {
         let Some(mut record) = Record::read(&self.record(name)).filter(|record| record.source == source) else {
             return Ok(false);
         };
         let source = Source::new(source)?;
         let scratch = self.scratch()?;
-        let Answer::New(validators, digest) = self.download(&source, &record.validators, &scratch, means)? else {
-            // Shows when it was asked last.
+        let Answer::New(validators, digest) = self.download(&source, &record.validators, &scratch, options)? else {
+            // The time of the file is that of the last question.
             self.write_record(name, &record)?;
             return Ok(false);
         };
@@ -292,8 +302,8 @@ impl Programs {
             self.write_record(name, &record)?;
             return Ok(false);
         }
-        check_digest(&source, &digest, means)?;
-        let unpacked = self.unpack(&source, &scratch, means)?;
+        check_digest(&source, &digest, options)?;
+        let unpacked = self.unpack(&source, &scratch, options)?;
         self.put_in_place(name, &unpacked, &Record { source: record.source, validators, digest })?;
         Ok(true)
     }
@@ -308,7 +318,7 @@ impl Programs {
         source: &Source,
         known: &Validators,
         scratch: &Scratch,
-        means: &Means<'_>,
+        options: &FetchOptions<'_>,
     ) -> Result<Answer, SourceError> {
         let path = scratch.path().join(DOWNLOAD);
         let failed = |error| SourceError::Io { action: "write", path: path.clone(), error };
@@ -316,12 +326,12 @@ impl Programs {
         match source.scheme() {
             SourceScheme::Http | SourceScheme::Https => {
                 let mut file = File::create_new(&path).map_err(failed)?;
-                let checking = means.allowed.map(|allowed| http::agent(&self.timeouts, Some(allowed)));
+                let checking = options.allowed.map(|allowed| http::agent(&self.timeouts, Some(allowed)));
                 let agent = checking.as_ref().unwrap_or(&self.agent);
-                http::fetch(agent, source, known, (&mut file, &path), bytes_max, means)
+                http::fetch(agent, source, known, (&mut file, &path), bytes_max, options)
             }
             SourceScheme::Rsync => {
-                rsync::fetch(source.rsync_path(), &path, bytes_max, &self.timeouts, means)?;
+                rsync::fetch(source.rsync_path(), &path, bytes_max, &self.timeouts, options)?;
                 let digest = File::open(&path).and_then(|mut file| Digest::of_file(&mut file)).map_err(failed)?;
                 Ok(Answer::New(Validators::default(), digest))
             }

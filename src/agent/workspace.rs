@@ -129,7 +129,7 @@ pub enum Removed {
     Done,
     /// The folder is in the trash, but not empty yet: hand this to a [`Remover`].
     Rest(TrashRemainder),
-    /// It could not even be moved to the trash; the removable part was removed in place.
+    /// The folder could not even be moved to the trash; the removable part was removed in place.
     Left(WorkspaceError),
 }
 

@@ -100,7 +100,7 @@ impl From<OrderError> for Failure {
     fn from(error: OrderError) -> Self {
         let exit = match &error {
             OrderError::NoServer(_) | OrderError::Silent(_) => exit::NO_CONTROLLER,
-            OrderError::NotFailed { place: None, .. } => exit::NO_SUCH_TASK,
+            OrderError::NotFailed { state: None, .. } => exit::NO_SUCH_TASK,
             OrderError::NotFailed { .. }
             | OrderError::File { .. }
             | OrderError::Lock(_)

@@ -16,7 +16,7 @@
 //! # States and events
 //!
 //! A list is in `open/`, `running/` or `closed/`, and its tasks in `new/`, `completed/`, `failed/` and the folders behind them: a
-//! [`Place`](shell::folders::Place). A [`engine::server::Server`] gets files, moves, messages and deadlines
+//! [`State`](shell::folders::State). A [`engine::server::Server`] gets files, moves, messages and deadlines
 //! ([`engine::server::Timer`]) as events, and instructs with [`engine::server::Effect`]s. A [`engine::worker::Worker`] has a connection,
 //! a list and one command, with [`engine::worker::Effect`] and [`engine::worker::Timer`].
 //!

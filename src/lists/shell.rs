@@ -1,4 +1,4 @@
-//! Task lists on disk (TDF2): the process of the server, that of a worker, and what the commands do in the folders.
+//! Task lists on disk (TDF2): the processes of server and worker, and the work of commands in the folders.
 //!
 //! | module | content |
 //! |---|---|

@@ -3,14 +3,14 @@
 //! | from | type | content |
 //! |---|---|---|
 //! | worker | `HELLO` | `worker`: its name; `secret`; `lists`: the running lists of which it has tasks or results |
-//! | worker | `CLAIM` | it takes the next list |
+//! | worker | `CLAIM` | the worker takes the next list |
 //! | worker | `RESULTS` | `list`, `number`, and `results`: tasks of that list that have ended |
-//! | worker | `BEAT` | it is alive |
-//! | worker | `LEAVE` | it runs nothing any more |
-//! | server | `WELCOME` | `lost_after` (ms) without a message, `output_bytes_max`, `void`: those of the lists that are not the worker's |
+//! | worker | `BEAT` | the worker is alive |
+//! | worker | `LEAVE` | the worker runs nothing and ends |
+//! | server | `WELCOME` | `lost_after` (ms) without a message, `output_bytes_max`, `void`: the lists that the worker has lost |
 //! | server | `LIST` | `list`, and `tasks` in the order in which they run |
 //! | server | `ACK` | `number`: these results are stored |
-//! | server | `VOID` | `list`: it is not the worker's any more |
+//! | server | `VOID` | `list`: the worker has lost it |
 //! | server | `REFUSED` | `reason`, and `is_passing` if a later attempt may succeed; the connection is closed right after it |
 //!
 //! Outputs may be any bytes, and are written in base64. Unknown members are ignored; an unknown type is an error.
@@ -56,7 +56,7 @@ pub enum FromWorker {
         #[serde(default)]
         lists: Vec<Name>,
     },
-    /// It takes the next list.
+    /// The worker takes the next list.
     Claim {},
     /// Tasks that have ended.
     Results {
@@ -68,9 +68,9 @@ pub enum FromWorker {
         #[serde(with = "as_shared")]
         results: Vec<Arc<TaskResult>>,
     },
-    /// It is alive.
+    /// The worker is alive.
     Beat {},
-    /// It runs nothing any more.
+    /// The worker runs nothing and ends.
     Leave {},
 }
 
@@ -84,7 +84,7 @@ pub enum FromServer {
         lost_after: u64,
         /// Bytes of one output of a task.
         output_bytes_max: usize,
-        /// Those lists of the worker that are not its own any more.
+        /// The lists that the worker has lost.
         #[serde(default)]
         void: Vec<Name>,
     },
@@ -92,7 +92,7 @@ pub enum FromServer {
     List {
         /// Its name.
         list: Name,
-        /// Its tasks, in the order in which they run.
+        /// The tasks, in the order in which they run.
         tasks: Vec<Order>,
     },
     /// Results are stored.
@@ -100,7 +100,7 @@ pub enum FromServer {
         /// The number of their message.
         number: u64,
     },
-    /// A list is not the worker's any more.
+    /// The worker has lost a list.
     Void {
         /// Its name.
         list: Name,

@@ -25,12 +25,13 @@ mod ending;
 mod following;
 pub mod input;
 pub mod key;
+mod submits;
 pub mod tally;
 pub mod template;
 mod window;
 pub mod work;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use api::wire::client::TaskView;
@@ -38,14 +39,13 @@ use base::{Mono, Outcome, TaskId, words};
 
 pub use effect::{Effect, Item, Plan, Printed, Refused};
 use ending::Ending;
+use following::Following;
+use submits::Submits;
 use tally::{End, Tally};
 use window::{Way, Window};
 
 /// Tasks of one submit: what a turn of the controller reads in a few milliseconds, during which no agent gets a task.
 pub const FRAME_TASKS_MAX: usize = 500;
-
-/// Bytes of the commands of one submit. Escaped twice, as JSON in JSON, a byte takes at most seven.
-const FRAME_BYTES_MAX: usize = 256 << 10;
 
 /// Submits without an answer: one is on its way while the other is committed.
 pub const FRAMES_MAX: usize = 2;
@@ -77,27 +77,19 @@ struct Accepted {
 #[derive(Debug)]
 pub struct Map {
     plan: Plan,
-    items: VecDeque<Item>,
-    frames: BTreeMap<u64, Vec<Item>>,
-    last_frame: u64,
-    frame_tasks_max: usize,
+    submits: Submits,
     ahead: VecDeque<Accepted>,
     /// Bytes of all values in `ahead` and in `values`.
     value_bytes: usize,
     window: Window<TaskView>,
-    window_max: usize,
     /// The lines of the tasks in `ahead` and of those that are awaited in the window.
     lines: BTreeMap<TaskId, u64>,
-    /// Tasks of the job whose ends were told, and that no line is known to have.
-    strangers: BTreeSet<TaskId>,
-    /// If the map follows the ends of its job: the tasks of frames behind this one cannot have ended before.
-    followed_after: Option<u64>,
+    following: Following,
     /// The values of the tasks in the window.
     values: BTreeMap<u64, String>,
     /// Of lines whose task had rounds before this run of the map: the first one of this run.
     first_rounds: BTreeMap<u64, u64>,
-    /// Lines whose query was refused for want of room.
-    resting: BTreeSet<u64>,
+    /// The end of the pause after a request that was refused for want of room.
     rests_until: Option<Mono>,
     input_has_ended: bool,
     ending: Ending,
@@ -111,20 +103,14 @@ impl Map {
     pub fn new(plan: Plan) -> Self {
         Self {
             plan,
-            items: VecDeque::new(),
-            frames: BTreeMap::new(),
-            last_frame: 0,
-            frame_tasks_max: FRAME_TASKS_MAX,
+            submits: Submits::new(),
             ahead: VecDeque::new(),
             value_bytes: 0,
             window: Window::new(plan.keeps_order),
-            window_max: WINDOW_MAX,
             lines: BTreeMap::new(),
-            strangers: BTreeSet::new(),
-            followed_after: None,
+            following: Following::default(),
             values: BTreeMap::new(),
             first_rounds: BTreeMap::new(),
-            resting: BTreeSet::new(),
             rests_until: None,
             input_has_ended: false,
             ending: Ending::None,
@@ -142,7 +128,7 @@ impl Map {
     /// The number of tasks that have been made and not finished.
     #[must_use]
     pub fn open(&self) -> usize {
-        self.items.len() + self.frames.values().map(Vec::len).sum::<usize>() + self.ahead.len() + self.window.len()
+        self.submits.len() + self.ahead.len() + self.window.len()
     }
 
     /// Whether the input may still bring lines.
@@ -161,13 +147,13 @@ impl Map {
     #[must_use]
     pub fn wants_items(&self) -> bool {
         let has_room = self.ending == Ending::Detached || self.open() < AHEAD_MAX && self.value_bytes < AHEAD_BYTES_MAX;
-        self.has_input() && self.items.len() < FRAME_TASKS_MAX && has_room
+        self.has_input() && self.submits.waiting() < FRAME_TASKS_MAX && has_room
     }
 
     /// A line of the input.
     pub fn handle_item(&mut self, item: Item) {
         if self.ending.takes_items() {
-            self.items.push_back(item);
+            self.submits.add(item);
         } else {
             self.tally.left += 1;
         }
@@ -186,15 +172,14 @@ impl Map {
     /// A submit was accepted. `duplicates` are the indexes of tasks that had been accepted before: by an earlier run of the
     /// map, or by the same request, whose answer was lost.
     pub fn handle_accepted(&mut self, frame: u64, ids: &[TaskId], duplicates: &[usize]) {
-        let Some(items) = self.frames.remove(&frame) else { return };
-        self.frame_tasks_max = (self.frame_tasks_max * 2).min(FRAME_TASKS_MAX);
+        let Some(items) = self.submits.accepted(frame) else { return };
         if self.ending == Ending::Detached {
             return;
         }
         let mut duplicates = duplicates.iter().peekable();
         for (index, (item, id)) in items.into_iter().zip(ids).enumerate() {
             let is_duplicate = duplicates.next_if(|next| **next == index).is_some();
-            let way = self.way_of(frame, *id, is_duplicate);
+            let way = self.following.way_of(frame, *id, is_duplicate, self.plan.newest_before);
             self.lines.insert(*id, item.number);
             self.value_bytes += item.values.len();
             let accepted = Accepted { number: item.number, id: *id, values: item.values, way };
@@ -206,21 +191,18 @@ impl Map {
 
     /// A submit was refused.
     pub fn handle_refused(&mut self, now: Mono, frame: u64, why: Refused) {
-        let Some(items) = self.frames.remove(&frame) else { return };
         match why {
             Refused::NoRoom => {
-                // All or none is accepted: a smaller request may find room.
-                self.frame_tasks_max = (self.frame_tasks_max / 2).max(1);
-                self.rests_until = Some(now + ROOM_PAUSE);
-                for item in items.into_iter().rev() {
-                    let at = self.items.partition_point(|other| other.number < item.number);
-                    self.items.insert(at, item);
+                if self.submits.put_back(frame) {
+                    self.rests_until = Some(now + ROOM_PAUSE);
                 }
             }
             Refused::ForGood => {
-                self.tally.left += items.len() as u64;
-                self.stop_submitting();
-                self.ending = self.ending.stopped();
+                if let Some(tasks) = self.submits.refused(frame) {
+                    self.tally.left += tasks as u64;
+                    self.stop_submitting();
+                    self.ending = self.ending.stopped();
+                }
             }
         }
     }
@@ -271,9 +253,7 @@ impl Map {
 
     /// A query was refused for want of room.
     pub fn handle_unwatched(&mut self, now: Mono, number: u64) {
-        if self.window.awaited(number).is_some() {
-            self.window_max = (self.window.len() / 2).max(1);
-            self.resting.insert(number);
+        if self.window.refuse(number) {
             self.rests_until = Some(now + ROOM_PAUSE);
         }
     }
@@ -330,33 +310,17 @@ impl Map {
 
     /// The first line that has no place in the window yet.
     fn lowest_outside(&self) -> Option<u64> {
-        let frames = self.frames.values().flatten().map(|item| item.number).min();
-        let others = [self.items.front().map(|item| item.number), self.ahead.front().map(|ahead| ahead.number)];
-        others.into_iter().flatten().chain(frames).min()
+        let ahead = self.ahead.front().map(|ahead| ahead.number);
+        ahead.into_iter().chain(self.submits.first()).min()
     }
 
     fn submit(&mut self) -> Option<Effect> {
-        if self.frames.len() >= FRAMES_MAX || self.items.is_empty() || self.rests_until.is_some() {
-            return None;
-        }
-        let (mut count, mut bytes) = (0, 0);
-        for item in self.items.iter().take(self.frame_tasks_max) {
-            bytes += item.bytes();
-            count += 1;
-            if bytes >= FRAME_BYTES_MAX {
-                break;
-            }
-        }
-        let items: Vec<Item> = self.items.drain(..count).collect();
-        let tasks = items.iter().map(|item| item.submission.clone()).collect();
-        self.last_frame += 1;
-        self.frames.insert(self.last_frame, items);
-        Some(Effect::Submit { frame: self.last_frame, tasks })
+        if self.rests_until.is_some() { None } else { self.submits.poll() }
     }
 
     fn watch(&mut self) -> Option<Effect> {
         if self.rests_until.is_none()
-            && let Some(number) = self.resting.pop_first()
+            && let Some(number) = self.window.pop_unasked()
             && let Some((id, way)) = self.window.awaited(number)
         {
             return watch_of(number, id, way);
@@ -365,7 +329,7 @@ impl Map {
             let next = self.ahead.front()?.number;
             // A line before those in the window must not wait for their prints, which wait for it.
             let is_late = self.window.first().is_some_and(|first| next < first);
-            if self.window.len() >= self.window_max && !is_late {
+            if self.window.is_full() && !is_late {
                 return None;
             }
             let accepted = self.ahead.pop_front()?;

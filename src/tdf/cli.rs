@@ -92,7 +92,7 @@ fn wrong_count(wanted: &str, most: usize, count: usize, expected: &[&str]) -> Fa
 /// The namespace that a configuration names.
 fn connect(cfg: &str) -> Result<Namespace, Failure> {
     let section = TdfSection::load(Path::new(cfg)).map_err(Failure::failed)?;
-    // Keys of the other components are no slips here; only what is read otherwise is told.
+    // Keys of the other components are valid here; only values that are read in another way are reported.
     section.warnings.iter().for_each(|warning| note(warning));
     Namespace::connect(&section.redis, &section.namespace).map_err(|error| failure(&error))
 }

@@ -5,7 +5,7 @@
 //! | [`moves`] | what one event makes of a task: its hops, counters and rounds |
 //! | [`judge`] | which event the facts of a task are, if any |
 //! | [`lease`] | when the end of a lease counts |
-//! | [`watch`] | which entries of a set must be looked at |
+//! | [`watch`] | which entries of a set are new or due |
 //! | [`worker`] | what a worker does next: claim, run, report |
 //! | [`pool`] | the same for the agents of a controller: many runs at once |
 //! | [`cut`] | which bytes of a long output are reported |

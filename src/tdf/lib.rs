@@ -26,7 +26,7 @@
 //!
 //! # The way of a claim
 //!
-//! 1. [`shell::Wake`] hears that a task is open, or the pause of a resting worker ends.
+//! 1. [`shell::Wake`] receives the message that a task is open, or the pause of a resting worker ends.
 //! 2. The engine asks for [`engine::worker::Effect::Claim`] with the number of a token.
 //! 3. [`shell::Namespace::claim`] sends `claim.lua` on the thread for calls. The same token gets the same task, so a lost answer is
 //!    harmless. The answer is a [`shell::Claimed`], whose fence guards every later call.

@@ -6,7 +6,7 @@ use ::agent::slot::{Effect, Exited, Settings, Slot};
 use api::wire::agent;
 use api::wire::agent::ToAgent;
 use api::wire::requests::Sender;
-use api::wire::requests::apply::Job;
+use api::wire::requests::apply::Dispatch;
 use api::wire::requests::heartbeat::Heard;
 use base::{AgentId, ExitCode, Fields, Labels, Mono, Now, Round, Session, TaskId, ToolName, Wall};
 
@@ -98,7 +98,7 @@ fn a_task(bencher: divan::Bencher<'_, '_>) {
         let (task, round) = (TaskId::new(now.wall, [0; TaskId::SUFFIX_LEN]), Round(0));
         slot.handle_answer(
             now,
-            ToAgent::Job(Box::new(Job {
+            ToAgent::Dispatch(Box::new(Dispatch {
                 files: None,
                 pin: None,
                 task,

@@ -29,7 +29,7 @@ const OF_FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::
 /// How an output is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// As the run has left it.
+    /// Uncompressed.
     Raw,
     /// Compressed, all of it.
     Whole,
@@ -44,7 +44,7 @@ pub(super) enum Form {
 impl Form {
     const COMPRESSED: [Self; 3] = [Self::Whole, Self::Cut, Self::OfKilled];
 
-    /// The end of its name.
+    /// The ending of the name.
     const fn end(self) -> &'static str {
         match self {
             Self::Raw => RAW,
@@ -114,7 +114,7 @@ impl Folder {
         let all = locked(self.all(true)?)?;
         make_folder(all.as_fd(), self.agent.as_str())?;
         let own = openat(&all, self.agent.as_str(), OF_FOLDER, Mode::empty())?;
-        // It shows other agents that this folder is in use.
+        // The lock shows other agents that this folder is in use.
         flock(&own, FlockOperation::NonBlockingLockExclusive)?;
         Ok(self.open.get_or_init(|| own).as_fd())
     }
@@ -139,7 +139,7 @@ impl Folder {
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
             openat(folder, named(output, form.end()), flags, Mode::empty()).ok().map(|file| (File::from(file), form))
         };
-        // The raw file disappears when the compressed one is there, so that is looked for once more.
+        // The raw file disappears when the compressed one is complete, so the compressed one is tried once more.
         let raw = [Form::Raw, Form::RawOfKilled];
         Form::COMPRESSED.into_iter().chain(raw).chain(Form::COMPRESSED).find_map(open)
     }
@@ -207,8 +207,8 @@ impl Folder {
         unfinished
     }
 
-    /// Removes what is older than `before` in the folders of agents that do not run, and all of those whose names do not
-    /// come again.
+    /// Removes files older than `before` in the folders of agents that do not run, and the folders of agents whose names do
+    /// not come again.
     pub(super) fn tidy_others(&self, before: i128) {
         let Ok(all) = self.all(false).and_then(locked) else { return };
         for name in names(all.as_fd()).unwrap_or_default() {

@@ -45,7 +45,7 @@ impl Keeping {
     /// Compresses an output that was moved to the folder.
     ///
     /// # Errors
-    /// When it cannot be; it is removed then, so that a full disk becomes no fuller than it would be without it.
+    /// When that fails. The output is then removed, so that a full disk does not become fuller.
     pub(super) fn keep(&mut self, output: OutputId) -> io::Result<()> {
         let compressed = self.compress(output);
         if compressed.is_err() {

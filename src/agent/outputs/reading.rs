@@ -1,4 +1,4 @@
-//! The thread that reads parts of outputs: of a run that writes, or of one that was kept.
+//! The thread that reads parts of outputs: of a running run, or of a kept file.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read as _};
@@ -12,7 +12,7 @@ use super::folder::{Folder, Form};
 use api::wire::requests::serve::{Gap, Part, Wanted};
 use base::{OutputId, Wall};
 
-/// The largest part, whatever a controller asks for.
+/// The largest part, even if a controller wants more.
 const PART_BYTES_MAX: u64 = 16 << 20;
 
 /// A part to read.
@@ -24,7 +24,7 @@ pub(super) struct Job {
 
 #[derive(Debug)]
 pub(super) enum Source {
-    /// The file of a run, as long as this is the number of the run.
+    /// The file of the run with this number, as long as that run is the present one.
     Live { file: File, run: u64, trimmed: Arc<AtomicU64> },
     /// The folder of kept outputs.
     Kept,
@@ -36,7 +36,7 @@ pub(super) enum Outcome {
     Part(Part),
     /// The run has ended meanwhile, and its file may have another content.
     Moved,
-    /// It is not among the kept outputs.
+    /// There is no such output.
     Unknown,
 }
 

@@ -1,5 +1,5 @@
 //! The start of a command in place of a tool. A command that cannot be started ends as in a shell: with 126 or 127, and a
-//! sentence in its standard error. As in a shell, too, the place of a program in PATH is remembered, but for a moment only.
+//! sentence in its standard error. Also as in a shell, the path of a program found in PATH is cached, but only for a moment.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -18,19 +18,19 @@ use proc::process::{Brand, Command, CommandError, CommandPlan, Environment, Runn
 use proc::stdio::Streams;
 use proc::{clock, process};
 
-/// How long the place of a program in PATH is believed. A search costs two system calls for the program and one for each
+/// How long the path of a program found in PATH is cached. A search costs two system calls for the program and one for each
 /// folder before it, a tenth of what a short command costs its agent.
 const PLACE_VALIDITY: Duration = Duration::from_millis(100);
 
-/// PATH of a task that has none, as that of execvpe.
+/// PATH of a task without one, as in execvpe.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
-/// The program that was last found, in which PATH, and when.
+/// The program of the last search, with its PATH and time.
 #[derive(Debug, Default)]
 pub(super) struct LastProgram(Option<(Command, OsString, Mono)>);
 
 impl LastProgram {
-    /// The same program as a moment ago.
+    /// The cached program, if these words name it.
     fn again(&self, now: Mono, words: &[OsString], path: &OsStr) -> Option<Command> {
         let is_valid = |(_, in_path, found): &&_| now.since(*found) < PLACE_VALIDITY && *in_path == path;
         let (command, ..) = self.0.as_ref().filter(is_valid)?;
@@ -38,18 +38,18 @@ impl LastProgram {
     }
 
     fn note(&mut self, now: Mono, command: Command, path: &OsStr) {
-        // A relative folder is that of another task next time.
+        // A relative folder belongs to this task only.
         let is_lasting = command.is_of_path() && std::env::split_paths(path).all(|folder| folder.is_absolute());
         self.0 = is_lasting.then(|| (command, path.to_owned(), now));
     }
 }
 
-/// What the start of a command shares with that of run.sh.
+/// The parameters of a command that run.sh has too.
 pub(super) struct CommandStart<'a> {
-    /// The folder of its task, in which it starts unless it names another one.
+    /// The folder of the task, in which a command starts unless it names another one.
     pub(super) folder: &'a Path,
     pub(super) environment: &'a mut Environment,
-    /// Its standard input in place of none, and its outputs in place of these.
+    /// The streams of its client, in place of an empty standard input and of the two outputs.
     pub(super) streams: Option<&'a Streams>,
     pub(super) stdout: File,
     pub(super) stderr: File,
@@ -59,9 +59,9 @@ pub(super) struct CommandStart<'a> {
 
 /// Why a command was not started.
 pub(super) enum NotStarted {
-    /// Because of the command: it has ended with this code.
+    /// The command is wrong: the run has ended with this code.
     Ended(ExitCode),
-    /// Because of the agent, or of the moment.
+    /// The cause is the agent, or passes.
     Failed(SpawnFailure),
 }
 
@@ -85,7 +85,7 @@ impl CommandStarter {
         Ok(Self { nothing: File::open("/dev/null")?, last: LastProgram::default() })
     }
 
-    /// Starts a command. The sentence about one that cannot be started is in its standard error.
+    /// Starts a command. If that fails because of the command, the reason is written to its standard error.
     pub(super) fn start(
         &mut self,
         command: &TaskCommand,
@@ -117,7 +117,7 @@ impl CommandStarter {
         };
         let path = environment.get("PATH").unwrap_or_else(|| OsStr::new(DEFAULT_PATH));
         let now = clock::now().mono;
-        // If it cannot be started from there any more, the search finds where it is, or says why not.
+        // If the cached path is out of date, a search finds the program or the reason.
         if let Some(Ok(child)) = last.again(now, words, path).map(|command| start(&command)) {
             return Ok(child);
         }
@@ -150,8 +150,8 @@ impl CommandStarter {
     }
 }
 
-/// Finds the program that the first word names, in the PATH of its task. A working directory that does not exist is the reason also for a program that
-/// is not found in it.
+/// Finds the program that the first word names, in the PATH of its task. If the working directory does not exist, that is the reason
+/// also for a program that is not found there.
 fn find(folder: &Path, words: &[OsString], path: &OsStr) -> Result<Command, CommandError> {
     Command::find_from(folder, words, Some(path)).map_err(|error| match folder.metadata() {
         Ok(_) => error,

@@ -4,7 +4,7 @@ use crate::slot::{Exited, ProvideFolder};
 use crate::workspace::{TailLimit, TaskDir};
 use api::config::AgentSection;
 use api::wire::info;
-use api::wire::requests::apply::Job;
+use api::wire::requests::apply::Dispatch;
 use base::{Defer, ExitCode, OutputBytes};
 use proc::files::disk_room::check_room;
 use proc::process::ChildExit;
@@ -15,19 +15,19 @@ pub(super) const REPORT_LOG: &str = "report.log";
 const DEFER_INFO: &str = "defer.info";
 
 /// Reads the outputs that a finished run has left in its folder.
-pub(super) fn read(config: &AgentSection, exit: &ChildExit, run: Option<(&Job, &Prepared)>) -> Exited {
+pub(super) fn read(config: &AgentSection, exit: &ChildExit, run: Option<(&Dispatch, &Prepared)>) -> Exited {
     let report = TailLimit { bytes_max: config.report_keep_bytes, drop_partial_line: true };
     let output = |bytes_max| TailLimit { bytes_max, drop_partial_line: false };
-    let tails = |(job, dir): (&Job, &TaskDir)| {
+    let tails = |(dispatch, dir): (&Dispatch, &TaskDir)| {
         let stdout = dir.output_tail(STDOUT, output(config.stdout_keep_bytes));
         let stderr = dir.output_tail(STDERR, output(config.stderr_keep_bytes));
-        (dir.tail(&[job.tool.folder_name()], REPORT_LOG, report), stdout, stderr)
+        (dir.tail(&[dispatch.tool.folder_name()], REPORT_LOG, report), stdout, stderr)
     };
-    let provided = run.and_then(|(job, folder)| provided(job, folder));
-    let run = run.map(|(job, folder)| (job, &folder.dir));
+    let provided = run.and_then(|(dispatch, folder)| provided(dispatch, folder));
+    let run = run.map(|(dispatch, folder)| (dispatch, &folder.dir));
     let (report, stdout, stderr) = run.map(tails).unwrap_or_default();
     let is_deferred = exit.exit == ExitCode::DEFERRED;
-    // Few programs notice that a full disk did not take their last words.
+    // Few programs notice that their last output did not fit on a full disk.
     let room = run.map_or(Ok(()), |(_, dir)| check_room(dir.path()));
     Exited {
         exit_code: exit.exit,
@@ -38,14 +38,14 @@ pub(super) fn read(config: &AgentSection, exit: &ChildExit, run: Option<(&Job, &
         report_tail: report.text,
         stdout_tail: stdout.text,
         stderr_tail: stderr.text,
-        defer: run.filter(|_| is_deferred).map(|(job, dir)| Box::new(defer(job, dir))),
+        defer: run.filter(|_| is_deferred).map(|(dispatch, dir)| Box::new(defer(dispatch, dir))),
         provided,
     }
 }
 
-/// What a task of a step provides.
-fn provided(job: &Job, folder: &Prepared) -> Option<ProvideFolder> {
-    let (step, out) = (job.step.as_ref()?, folder.out.as_ref()?);
+/// The locations that a task of a step provides.
+fn provided(dispatch: &Dispatch, folder: &Prepared) -> Option<ProvideFolder> {
+    let (step, out) = (dispatch.step.as_ref()?, folder.out.as_ref()?);
     let Some(path) = out.path().to_str() else {
         return Some(ProvideFolder::Invalid(format!(
             "the path {} is not UTF-8, which locations are",
@@ -62,11 +62,11 @@ fn provided(job: &Job, folder: &Prepared) -> Option<ProvideFolder> {
 }
 
 /// The request of a run that has deferred. A malformed line is ignored, because the run has ended.
-fn defer(job: &Job, dir: &TaskDir) -> Defer {
+fn defer(dispatch: &Dispatch, dir: &TaskDir) -> Defer {
     let limit = TailLimit { bytes_max: info::DEFER_BYTES_MAX, drop_partial_line: true };
     let (defer, bad_lines) = info::defer(&dir.tail(&[], DEFER_INFO, limit).text);
     for line in bad_lines {
-        log::warn!("task {}: {DEFER_INFO}: {line}", job.task);
+        log::warn!("task {}: {DEFER_INFO}: {line}", dispatch.task);
     }
     defer
 }

@@ -1,5 +1,5 @@
-//! The epochs that agents of this machine have served under: one file for all of them, so that an agent that has just been started
-//! knows what the others know.
+//! The epochs that agents of this machine have served under, in one file for all agents: a new agent starts with the epochs of the
+//! others.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ const FILE: &str = "epochs";
 const SERVICES_MAX: usize = 16;
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Noted {
+struct StoredEpoch {
     service: u64,
     epoch: u64,
     controller: u64,
@@ -29,14 +29,14 @@ impl EpochFile {
         Self(dir.join(FILE))
     }
 
-    /// The known epochs. A file that cannot be read is as good as none: the controllers then tell.
+    /// The known epochs. A file that cannot be read counts as empty: the controllers send their epochs anyway.
     pub(super) fn read(&self) -> Vec<KnownEpoch> {
-        let noted: Vec<Noted> = state_file::read(&self.0).unwrap_or_default();
-        let known = |noted: Noted| KnownEpoch {
-            epoch: Epoch { service: noted.service, number: noted.epoch },
-            controller: noted.controller,
+        let stored: Vec<StoredEpoch> = state_file::read(&self.0).unwrap_or_default();
+        let known = |stored: StoredEpoch| KnownEpoch {
+            epoch: Epoch { service: stored.service, number: stored.epoch },
+            controller: stored.controller,
         };
-        noted.into_iter().map(known).collect()
+        stored.into_iter().map(known).collect()
     }
 
     /// Adds an epoch, unless another agent has added a newer one meanwhile.
@@ -47,14 +47,14 @@ impl EpochFile {
         }
         all.retain(|other| other.epoch.service != known.epoch.service);
         all.push(known);
-        let noted = |known: &KnownEpoch| Noted {
+        let stored = |known: &KnownEpoch| StoredEpoch {
             service: known.epoch.service,
             epoch: known.epoch.number,
             controller: known.controller,
         };
         let first = all.len().saturating_sub(SERVICES_MAX);
-        let noted: Vec<_> = all[first..].iter().map(noted).collect();
-        if let Err(error) = state_file::replace(&self.0, &noted) {
+        let stored: Vec<_> = all[first..].iter().map(stored).collect();
+        if let Err(error) = state_file::replace(&self.0, &stored) {
             // An older controller is then noticed only by agents that run already.
             log::warn!("cannot write {}: {error}", self.0.display());
         }

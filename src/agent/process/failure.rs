@@ -11,12 +11,12 @@ pub(super) fn failure(error: &dyn std::fmt::Display) -> Failure {
     Failure { exit_code: ExitCode::PREPARE_FAILED, error: error.to_string() }
 }
 
-/// The same for what another machine may have.
+/// A failure that another machine may not have.
 pub(super) fn not_here(error: &dyn std::fmt::Display) -> Failure {
     Failure { exit_code: ExitCode::NOT_HERE, error: error.to_string() }
 }
 
-/// The same, unless the cause is a full disk: another agent may have room.
+/// A failure to prepare a run. Another agent may have room where this disk is full.
 pub(super) fn unprepared(error: &(dyn Error + 'static)) -> Failure {
     let exit_code = if is_full(error) { ExitCode::DISK_FULL } else { ExitCode::PREPARE_FAILED };
     Failure { exit_code, error: error.to_string() }

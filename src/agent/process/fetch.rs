@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `<sha-256>` | a version or a file whose bytes were found right |
 //! | `<sha-256>.part` | its first bytes; the process that fetches them holds the lock on this file |
-//! | `<sha-256>.used` | empty; its time is that of the last use |
+//! | `<sha-256>.used` | empty; changed at each use |
 //!
 //! | event | then |
 //! |---|---|
@@ -15,8 +15,8 @@
 //!
 //! Files that are kept of a run go the other way ([`super::keep`]), also over that connection.
 //!
-//! This happens on the thread that prepares a run, over a connection of its own, which lasts as long as the fetch: heartbeats and
-//! leases of the agent continue meanwhile.
+//! The thread that prepares a run fetches over a connection of its own, which lasts as long as the fetch: heartbeats and leases of
+//! the agent continue meanwhile.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
@@ -48,13 +48,13 @@ use proc::files::file_stamp::FileStamp;
 use proc::{clock, readable};
 use zmtp::sockets::{Outcome, Requester};
 
-/// How often a version is fetched whose bytes are wrong.
+/// Fetches of one version whose bytes are wrong.
 const ATTEMPTS: usize = 3;
 
 /// The longest wait for a part. A request that is lost with its connection is sent again on the next one.
 const PART_WAIT: Duration = Duration::from_secs(5);
 
-/// The unpacked tools of a machine, and the fetcher of those that it lacks.
+/// The unpacked tools of a machine, and the fetcher of missing ones.
 ///
 /// # Errors
 /// When a folder cannot be used.
@@ -93,7 +93,7 @@ pub(super) struct Fetcher {
     store: PathBuf,
     /// The versions and files that were found right, with their stamps then.
     right: Mutex<BTreeMap<ToolDigest, FileStamp>>,
-    /// The archives of this machine that differ from those of the controller.
+    /// The archives of this machine that differ from the archives of the controller.
     pub(super) own: OwnTools,
     stopped: Bell,
 }
@@ -313,7 +313,7 @@ impl Fetcher {
                         let _ = fs::remove_file(part);
                         return Err(failed(cause));
                     }
-                    // Bytes beyond the end are wrong too, which the digest tells.
+                    // Bytes beyond the end are wrong too, which the digest shows.
                     if offset + data.len() as u64 >= total || data.is_empty() {
                         return Ok(());
                     }

@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 
-use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent, WatchDescriptor};
 
 use base::OutputId;
 
@@ -37,7 +37,7 @@ impl Growth {
             self.inotify = Some(Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?);
         }
         let Some(inotify) = &self.inotify else { return Ok(()) };
-        // The link leads to the open file, whatever has become of its name.
+        // The link leads to the open file, even if its name is gone.
         let path = format!("/proc/self/fd/{}", what.as_raw_fd());
         let descriptor = inotify.add_watch(path.as_str(), events | AddWatchFlags::IN_ONESHOT)?;
         self.watched.retain(|(_, other)| *other != output);
@@ -45,24 +45,21 @@ impl Growth {
         Ok(())
     }
 
-    /// The outputs that have grown. They are watched no longer.
+    /// The outputs that have grown, which ends their watches.
     pub(super) fn poll(&mut self) -> Vec<OutputId> {
         let mut grown = Vec::new();
         while let Some(Ok(events)) = self.inotify.as_ref().map(Inotify::read_events) {
-            // The end of a watch is an event, too, and one that was lost may have been any.
+            // The end of a watch is an event, too. A lost event may have been of any output.
             let is_overflow = events.iter().any(|event| event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW));
-            let is_news = |descriptor: &WatchDescriptor| {
-                let of_it = |event: &nix::sys::inotify::InotifyEvent| {
-                    event.wd == *descriptor && !event.mask.contains(AddWatchFlags::IN_IGNORED)
-                };
-                is_overflow || events.iter().any(of_it)
+            let is_growth = |event: &InotifyEvent, descriptor| {
+                event.wd == descriptor && !event.mask.contains(AddWatchFlags::IN_IGNORED)
             };
             self.watched.retain(|(descriptor, output)| {
-                let news = is_news(descriptor);
-                if news {
+                let has_grown = is_overflow || events.iter().any(|event| is_growth(event, *descriptor));
+                if has_grown {
                     grown.push(*output);
                 }
-                !news
+                !has_grown
             });
         }
         grown

@@ -1,7 +1,7 @@
 //! The guard of an agent without a supervisor: started first, started again when it is gone, released last.
 //!
-//! The guard or the supervisor of an agent also knows how long the run of an exclusive task may continue, and ends it if
-//! the agent is stopped by then. The supervisor is told by a line on the standard output.
+//! The guard or the supervisor of an agent also gets the end of the lease of an exclusive run, and ends the run if the agent is
+//! stopped by then. The supervisor gets it as a line on the standard output.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -46,8 +46,8 @@ impl GuardKeeper {
         guard.into_iter().chain(self.alarm.as_ref().map(AsFd::as_fd))
     }
 
-    /// Tells the guard or supervisor of this agent how long its run may continue. A failure means that the guard has ended,
-    /// which is handled elsewhere.
+    /// Sends the guard or supervisor the end of the lease of the run. A failure means that the guard has ended, which is handled
+    /// elsewhere.
     pub(super) fn set_hold(&mut self, hold: Option<Hold>) {
         let kill_at = hold.map(|hold| clock::from_boot(hold.kill_at));
         if let Some(guard) = &mut self.guard {
@@ -81,7 +81,7 @@ impl GuardKeeper {
     /// Replaces a guard that was killed, but not during a run.
     pub(super) fn replace_guard(&mut self, now: Mono, is_idle: bool) {
         if let Some(alarm) = &self.alarm {
-            // Its only purpose is to wake the loop.
+            // The alarm only wakes the loop.
             let _ = rustix::io::read(alarm, &mut [0; 8]);
         }
         let Some(plan) = &self.plan else { return };

@@ -13,7 +13,7 @@ use super::fetch::Fetcher;
 use crate::slot::Failure;
 use crate::workspace::TaskDir;
 use api::tools::ToolError;
-use api::wire::requests::apply::Job;
+use api::wire::requests::apply::Dispatch;
 use api::wire::requests::file::NAME_IS_TAKEN;
 use base::{ExitCode, FileName, TaskFiles, TaskInput};
 use proc::files::file_copy::copy_into;
@@ -24,18 +24,18 @@ use proc::files::file_copy::copy_into;
 /// With a sentence that names the file and the task.
 pub(super) fn place(
     fetcher: &Fetcher,
-    (job, files): (&Job, &TaskFiles),
+    (dispatch, files): (&Dispatch, &TaskFiles),
     dir: &TaskDir,
     stop: &AtomicBool,
 ) -> Result<(), Failure> {
     if files.inputs.is_empty() {
         return Ok(());
     }
-    let folder = dir.tool_folder(&job.tool).map_err(|error| unprepared(&error))?;
+    let folder = dir.tool_folder(&dispatch.tool).map_err(|error| unprepared(&error))?;
     for TaskInput { name, digest, is_executable } in &files.inputs {
         let failed = |exit_code, why: &dyn std::fmt::Display| Failure {
             exit_code,
-            error: format!("the input {name} of task {}: {why}", job.task),
+            error: format!("the input {name} of task {}: {why}", dispatch.task),
         };
         let fetched = fetcher.open_file(name, digest, stop).map_err(|error| match error {
             ToolError::Stopped => failed(ExitCode::KILLED_PREPARING, &error),

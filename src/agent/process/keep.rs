@@ -1,19 +1,19 @@
-//! The files of a run that are kept with its task: what matches a pattern when no process of the run is left goes into the store of the
-//! controller, before the result is reported.
+//! The files of a run that are kept with its task. When no process of the run is left, all files that match a pattern go into the
+//! store of the controller; then the result is reported.
 //!
 //! | a file | is |
 //! |---|---|
 //! | regular, with one name, below the folder in which the run started | kept, with its right to be executed |
 //! | as it was before the run: an input, or a file of the tool with its content and that right | not kept |
-//! | a link, a device, or one with a second name | not kept, which the note says: it may be the file of another |
-//! | one with a control character in its name | not kept, which the note says: no list of names could have it |
-//! | beyond `OUT_FILES_BYTES_MAX`, [`KeptFiles::FILES_MAX`] or what the controller accepts | not kept, which the note says |
+//! | a link, a device, or a file with a second name | not kept, with a note: the file may be another user's |
+//! | a file with a control character in its name | not kept, with a note: no list of names could have it |
+//! | beyond `OUT_FILES_BYTES_MAX`, [`KeptFiles::FILES_MAX`] or a limit of the controller | not kept, with a note |
 //!
 //! | event | then |
 //! |---|---|
-//! | the controller does not answer, or starts anew | the part is repeated until it does; the store continues behind the bytes that it has |
-//! | the agent is told to end the run, or to stop | the rest is not kept; a stopping agent does not report the run, so that it runs again |
-//! | the agent is killed | the run has no result, and the task runs again as its policy says; no part of a file counts |
+//! | the controller does not answer, or restarts | the part is repeated; the store continues behind the bytes that it has |
+//! | the run is killed, or the agent stops | the rest is not kept; a stopping agent does not report the run, and the task runs again |
+//! | the agent is killed | the run has no result, and the task runs again by its policy; no part of a file counts |
 
 mod search;
 
@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use search::{open, search};
 
 use super::fetch::Fetcher;
-use api::wire::requests::apply::Job;
+use api::wire::requests::apply::Dispatch;
 use base::{FileName, KeptFile, KeptFiles, TaskFiles, TaskId, ToolDigest};
 use proc::files::file_digest::digest_of;
 
@@ -36,7 +36,7 @@ use proc::files::file_digest::digest_of;
 #[derive(Debug, Default)]
 pub(super) struct Before(BTreeMap<FileName, Option<Content>>);
 
-/// What makes a file the same as before.
+/// A file with equal content counts as unchanged.
 type Content = (ToolDigest, bool);
 
 impl Before {
@@ -65,7 +65,7 @@ fn is_executable(file: &File) -> io::Result<bool> {
 /// Keeps the files of a run.
 pub(super) fn keep(
     fetcher: &Fetcher,
-    (job, files, before): (&Job, &TaskFiles, &Before),
+    (dispatch, files, before): (&Dispatch, &TaskFiles, &Before),
     folder: &impl AsFd,
     bytes_max: u64,
     stop: &AtomicBool,
@@ -74,7 +74,7 @@ pub(super) fn keep(
     let found = match search(folder.as_fd(), &files.outputs) {
         Ok(found) => found,
         Err(error) => {
-            kept.add_note(&format!("the folder of task {} cannot be searched: {error}", job.task));
+            kept.add_note(&format!("the folder of task {} cannot be searched: {error}", dispatch.task));
             return kept;
         }
     };
@@ -82,7 +82,7 @@ pub(super) fn keep(
     kept.note = found.notes.note;
     let (mut bytes, mut names) = (0_u64, 0);
     for (name, is_regular) in found.files {
-        let one = Keeping { fetcher, task: job.task, files, before, folder: folder.as_fd(), stop };
+        let one = Keeping { fetcher, task: dispatch.task, files, before, folder: folder.as_fd(), stop };
         let room = bytes_max.saturating_sub(bytes);
         let is_full =
             kept.files.len() >= KeptFiles::FILES_MAX || names + name.as_str().len() > KeptFiles::NAMES_BYTES_MAX;
@@ -104,7 +104,7 @@ pub(super) fn keep(
     let idle = files.outputs.iter().zip(is_idle).filter_map(|(pattern, is_idle)| is_idle.then_some(pattern));
     kept.add_idle(idle);
     if !kept.note.is_empty() {
-        log::warn!("task {}: {}", job.task, kept.note);
+        log::warn!("task {}: {}", dispatch.task, kept.note);
     }
     kept
 }
@@ -145,7 +145,7 @@ impl Keeping<'_> {
             .find(|input| input.name == *name)
             .map(|input| (input.digest, input.is_executable))
             .or_else(|| before.copied().flatten());
-        // A new file is too much whatever its content is.
+        // A new file is too much with any content.
         if was.is_none()
             && let Some(why) = too_much
         {

@@ -49,7 +49,7 @@ pub(super) fn sweep(
     Ok(ended)
 }
 
-/// Moves the outputs of a run to those of its agent, whose next life offers them.
+/// Moves the outputs of a run to the kept outputs of its agent, whose next life offers them.
 fn keep_outputs(workspace: &Workspace, owner: &str, run: TaskRun) -> io::Result<()> {
     let Some(mut folder) = workspace.left_of(run.task) else { return Ok(()) };
     outputs::keep_of_killed(workspace.as_fd(), owner, (run.task, run.round), |stream, to| match stream {

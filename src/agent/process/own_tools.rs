@@ -1,5 +1,5 @@
-//! The archives in the tools folder of this machine that go before the versions that tasks have pinned: they are told in the log,
-//! once each, and with the heartbeats.
+//! The archives in the tools folder of this machine that replace the versions that tasks have pinned. Each is logged once, and
+//! heartbeats report them.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,14 +8,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use api::wire::requests::heartbeat::OwnVersions;
 use base::{ToolDigest, ToolName};
 
-/// Differences that the log tells; more of them tell nothing new.
-const TOLD_MAX: usize = 1000;
+/// Differences that are logged; more of them would say nothing new.
+const LOGGED_MAX: usize = 1000;
 
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(super) struct OwnTools {
-    /// The differences that the log tells already.
-    told: Mutex<BTreeSet<(ToolName, ToolDigest, ToolDigest)>>,
+    /// The differences that were logged.
+    logged: Mutex<BTreeSet<(ToolName, ToolDigest, ToolDigest)>>,
     versions: Mutex<OwnVersions>,
     has_any: AtomicBool,
     is_new: AtomicBool,
@@ -29,14 +29,14 @@ impl OwnTools {
         }
     }
 
-    /// The archive of this machine goes before the version that a task has pinned.
+    /// The archive of this machine replaces the version that a task has pinned.
     pub(super) fn note_difference(&self, tool: &ToolName, own: ToolDigest, pin: ToolDigest) {
         if self.versions().insert(tool.clone(), own) != Some(own) {
             self.has_any.store(true, Ordering::Relaxed);
             self.is_new.store(true, Ordering::Relaxed);
         }
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() < TOLD_MAX && told.insert((tool.clone(), own, pin)) {
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if logged.len() < LOGGED_MAX && logged.insert((tool.clone(), own, pin)) {
             log::warn!(
                 "tool {tool}: AGENT_TOOLS_DIR of this machine has version {}, which goes before version {} of the controller",
                 own.short(),

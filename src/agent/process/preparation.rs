@@ -21,7 +21,7 @@ use crate::workspace::{DirPool, OutFolder, Remover, TaskDir, TrashRemainder, Wor
 use api::archives_dir::folder_identity;
 use api::tools::{ToolCache, ToolError, ToolSnapshot, ToolVersion};
 use api::wire::info;
-use api::wire::requests::apply::Job;
+use api::wire::requests::apply::Dispatch;
 use api::wire::requests::heartbeat::OwnVersions;
 use base::{ExitCode, KeptFiles, TaskCommand, TaskId};
 use proc::background::Background;
@@ -48,7 +48,7 @@ pub(super) struct Prepared {
     pub(super) out: Option<OutFolder>,
     /// The streams that its client has given to a command.
     pub(super) streams: Option<Streams>,
-    /// The files of the tool that may come back only if the run changes them.
+    /// The files of the tool that are kept only if the run changes them.
     pub(super) before: Arc<Before>,
 }
 
@@ -76,65 +76,66 @@ pub(super) struct Preparation {
 }
 
 impl Preparation {
-    fn is_quick(&self, job: &Job) -> bool {
-        if has_large_inputs(job) || job.files.is_some() {
+    fn is_quick(&self, dispatch: &Dispatch) -> bool {
+        if has_large_inputs(dispatch) || dispatch.files.is_some() {
             return false;
         }
-        if job.command.is_some() {
+        if dispatch.command.is_some() {
             return true;
         }
-        let size = match self.fetched(job) {
-            None => self.version(job, INLINE_BYTES_MAX).ok().and_then(|version| self.cache.is_warm(version)),
-            Some(tools) => tools.and_then(|tools| tools.is_warm(&job.tool)),
+        let size = match self.fetched(dispatch) {
+            None => self.version(dispatch, INLINE_BYTES_MAX).ok().and_then(|version| self.cache.is_warm(version)),
+            Some(tools) => tools.and_then(|tools| tools.is_warm(&dispatch.tool)),
         };
         size.is_some_and(|size| size.entries <= INLINE_ENTRIES_MAX && size.bytes <= INLINE_BYTES_MAX)
     }
 
     /// The folder of an earlier run of this tool for the new run; `None` if there is none.
-    fn reuse(&self, job: &Job, dir_pool: &mut DirPool, remover: &Remover) -> Option<Outcome> {
-        let tool = self.snapshot(job)?;
-        let (dir, rest) = dir_pool.take((&tool, job.step.is_some()), job.task, remover)?;
+    fn reuse(&self, dispatch: &Dispatch, dir_pool: &mut DirPool, remover: &Remover) -> Option<Outcome> {
+        let tool = self.snapshot(dispatch)?;
+        let (dir, rest) = dir_pool.take((&tool, dispatch.step.is_some()), dispatch.task, remover)?;
         let mut prepared = Prepared::new(dir, rest);
-        let outcome =
-            self.write_files(job, &mut prepared.dir).and_then(|()| self.make_step(job, &mut prepared, Some(dir_pool)));
+        let outcome = self
+            .write_files(dispatch, &mut prepared.dir)
+            .and_then(|()| self.make_step(dispatch, &mut prepared, Some(dir_pool)));
         let outcome = outcome.map_err(|error| unprepared(&error));
-        Some(Outcome { task: job.task, prepared: Some(prepared), outcome })
+        Some(Outcome { task: dispatch.task, prepared: Some(prepared), outcome })
     }
 
     /// The content of the folder in which a run starts, if that folder can be reused.
-    fn snapshot(&self, job: &Job) -> Option<Arc<ToolSnapshot>> {
-        if job.command.is_some() {
+    fn snapshot(&self, dispatch: &Dispatch) -> Option<Arc<ToolSnapshot>> {
+        if dispatch.command.is_some() {
             return Some(Arc::clone(&self.no_tool));
         }
-        match self.fetched(job) {
-            None => self.cache.snapshot(self.version(job, INLINE_BYTES_MAX).ok()?),
-            Some(tools) => tools?.snapshot(&job.tool),
+        match self.fetched(dispatch) {
+            None => self.cache.snapshot(self.version(dispatch, INLINE_BYTES_MAX).ok()?),
+            Some(tools) => tools?.snapshot(&dispatch.tool),
         }
     }
 
     /// For a task whose program the agent fetches: the cache that has it, unless its source has to be asked first. `None` for one
     /// with a tool.
-    fn fetched(&self, job: &Job) -> Option<Option<Arc<ToolCache>>> {
-        let source = job.source.as_ref().filter(|source| !self.sources.is_installed(source))?;
+    fn fetched(&self, dispatch: &Dispatch) -> Option<Option<Arc<ToolCache>>> {
+        let source = dispatch.source.as_ref().filter(|source| !self.sources.is_installed(source))?;
         Some(self.sources.known(source))
     }
 
     /// The archive for a run. The version that its task has pinned counts, with one exception: an archive in a tools folder of
     /// the agent's own, which is not the controller's, goes first, because its operator has put it there for this machine.
     /// `bytes_max` is the size of the largest archive that is read for this.
-    fn version(&self, job: &Job, bytes_max: u64) -> Result<ToolVersion, ToolError> {
-        let own = ToolVersion::from(&job.tool);
-        let Some(pin) = job.pin else { return Ok(own) };
-        let is_own = match self.cache.own_digest(&job.tool, bytes_max)? {
+    fn version(&self, dispatch: &Dispatch, bytes_max: u64) -> Result<ToolVersion, ToolError> {
+        let own = ToolVersion::from(&dispatch.tool);
+        let Some(pin) = dispatch.pin else { return Ok(own) };
+        let is_own = match self.cache.own_digest(&dispatch.tool, bytes_max)? {
             None => false,
             Some(digest) if digest == pin => {
-                self.fetcher.own.note_agreement(&job.tool);
+                self.fetcher.own.note_agreement(&dispatch.tool);
                 true
             }
             Some(digest) => {
                 let goes_first = !self.is_controllers_folder.load(Ordering::Relaxed);
                 if goes_first {
-                    self.fetcher.own.note_difference(&job.tool, digest, pin);
+                    self.fetcher.own.note_difference(&dispatch.tool, digest, pin);
                 }
                 goes_first
             }
@@ -143,15 +144,15 @@ impl Preparation {
     }
 
     /// Places the tool of a run, after fetching it if necessary.
-    fn place_tool(&self, job: &Job, into: &Path, stop: &AtomicBool) -> Result<(), ToolError> {
+    fn place_tool(&self, dispatch: &Dispatch, into: &Path, stop: &AtomicBool) -> Result<(), ToolError> {
         let mut tries = 0;
         loop {
-            let version = self.version(job, u64::MAX)?;
+            let version = self.version(dispatch, u64::MAX)?;
             if let Some(digest) = &version.fetched {
                 self.fetcher.fetch(&Subject::Tool(&version.tool), digest, stop)?;
             }
             match self.cache.place(&version, into, stop) {
-                // It was removed to make room for another one, or was damaged.
+                // The archive was removed to make room for another one, or was damaged.
                 Err(ToolError::Missing { .. }) if version.fetched.is_some() && tries < FETCHES_MAX => tries += 1,
                 placed => return placed.map(drop),
             }
@@ -159,77 +160,77 @@ impl Preparation {
     }
 
     /// A failure is returned together with everything that has been made, which must be removed.
-    fn prepare(&self, job: &Job, halt: &Arc<Halt>, dir_pool: Option<&mut DirPool>) -> Outcome {
-        let (dir, rest) = match self.workspace.create(job.task) {
+    fn prepare(&self, dispatch: &Dispatch, halt: &Arc<Halt>, dir_pool: Option<&mut DirPool>) -> Outcome {
+        let (dir, rest) = match self.workspace.create(dispatch.task) {
             Ok(created) => created,
-            Err(error) => return Outcome { task: job.task, prepared: None, outcome: Err(unprepared(&error)) },
+            Err(error) => return Outcome { task: dispatch.task, prepared: None, outcome: Err(unprepared(&error)) },
         };
         let mut prepared = Prepared::new(dir, rest);
-        let filled = self.fill(job, &mut prepared, halt);
+        let filled = self.fill(dispatch, &mut prepared, halt);
         let made =
-            filled.and_then(|()| self.make_step(job, &mut prepared, dir_pool).map_err(|error| unprepared(&error)));
-        let outcome = made.and_then(|()| streams(job)).map(|streams| prepared.streams = streams);
-        Outcome { task: job.task, prepared: Some(prepared), outcome }
+            filled.and_then(|()| self.make_step(dispatch, &mut prepared, dir_pool).map_err(|error| unprepared(&error)));
+        let outcome = made.and_then(|()| streams(dispatch)).map(|streams| prepared.streams = streams);
+        Outcome { task: dispatch.task, prepared: Some(prepared), outcome }
     }
 
-    fn fill(&self, job: &Job, prepared: &mut Prepared, halt: &Arc<Halt>) -> Result<(), Failure> {
+    fn fill(&self, dispatch: &Dispatch, prepared: &mut Prepared, halt: &Arc<Halt>) -> Result<(), Failure> {
         let dir = &mut prepared.dir;
-        self.write_files(job, dir).map_err(|error| unprepared(&error))?;
-        if job.command.is_some() {
-            dir.make_folder(&job.tool).map_err(|error| unprepared(&error))?;
+        self.write_files(dispatch, dir).map_err(|error| unprepared(&error))?;
+        if dispatch.command.is_some() {
+            dir.make_folder(&dispatch.tool).map_err(|error| unprepared(&error))?;
         } else {
-            self.place(job, dir, halt)?;
+            self.place(dispatch, dir, halt)?;
         }
-        if job.step.is_some() {
+        if dispatch.step.is_some() {
             dir.make_step_folders().map_err(|error| unprepared(&error))?;
         }
-        if let Some(files) = &job.files {
-            if job.command.is_none() && !files.outputs.is_empty() {
-                let folder = dir.tool_folder(&job.tool).map_err(|error| unprepared(&error))?;
+        if let Some(files) = &dispatch.files {
+            if dispatch.command.is_none() && !files.outputs.is_empty() {
+                let folder = dir.tool_folder(&dispatch.tool).map_err(|error| unprepared(&error))?;
                 let before = Before::read(&folder, files);
                 prepared.before = Arc::new(before.map_err(|error| unprepared(&error))?);
             }
             // The folder of a task with files is not kept for another task.
-            return inputs::place(&self.fetcher, (job, files), dir, halt.flag());
+            return inputs::place(&self.fetcher, (dispatch, files), dir, halt.flag());
         }
-        if let Some(tool) = self.snapshot(job) {
-            dir.keep_for(&tool, job.step.is_some());
+        if let Some(tool) = self.snapshot(dispatch) {
+            dir.keep_for(&tool, dispatch.step.is_some());
         }
         Ok(())
     }
 
-    fn place(&self, job: &Job, dir: &TaskDir, halt: &Arc<Halt>) -> Result<(), Failure> {
+    fn place(&self, dispatch: &Dispatch, dir: &TaskDir, halt: &Arc<Halt>) -> Result<(), Failure> {
         let failed = |error: ToolError| match unprepared(&error) {
             failure @ Failure { exit_code: ExitCode::DISK_FULL, .. } => failure,
             failure => Failure { exit_code: error.exit_code(), ..failure },
         };
-        let (Some(fetched), Some(source)) = (self.fetched(job), &job.source) else {
-            return self.place_tool(job, dir.path(), halt.flag()).map_err(failed);
+        let (Some(fetched), Some(source)) = (self.fetched(dispatch), &dispatch.source) else {
+            return self.place_tool(dispatch, dir.path(), halt.flag()).map_err(failed);
         };
-        let (tools, _held) = match fetched.filter(|tools| tools.is_warm(&job.tool).is_some()) {
+        let (tools, _held) = match fetched.filter(|tools| tools.is_warm(&dispatch.tool).is_some()) {
             Some(tools) => (tools, None),
             None => self.sources.fetch(source, halt).map(|(tools, held)| (tools, Some(held)))?,
         };
-        let placed = tools.place(&job.tool, dir.path(), halt.flag()).map(drop).map_err(failed);
+        let placed = tools.place(&dispatch.tool, dir.path(), halt.flag()).map(drop).map_err(failed);
         placed.map_err(|failure| Failure { exit_code: sources::exit_code(failure.exit_code), ..failure })
     }
 
-    fn keep(&self, job: &Job, (folder, before): (&OwnedFd, &Before), halt: &Halt) -> KeptFiles {
-        let Some(files) = &job.files else { return KeptFiles::default() };
-        keep::keep(&self.fetcher, (job, files, before), folder, self.out_files_bytes_max, halt.flag())
+    fn keep(&self, dispatch: &Dispatch, (folder, before): (&OwnedFd, &Before), halt: &Halt) -> KeptFiles {
+        let Some(files) = &dispatch.files else { return KeptFiles::default() };
+        keep::keep(&self.fetcher, (dispatch, files, before), folder, self.out_files_bytes_max, halt.flag())
     }
 
     /// Makes what only this task of a step has. It comes last: a folder that is kept for the next task does not contain it.
     fn make_step(
         &self,
-        job: &Job,
+        dispatch: &Dispatch,
         prepared: &mut Prepared,
         dir_pool: Option<&mut DirPool>,
     ) -> Result<(), WorkspaceError> {
-        let Some(step) = &job.step else { return Ok(()) };
+        let Some(step) = &dispatch.step else { return Ok(()) };
         let (out, rest) = match dir_pool {
-            Some(dir_pool) => dir_pool.make_out(step.graph, job.task)?,
-            None => self.workspace.make_out(step.graph, job.task)?,
+            Some(dir_pool) => dir_pool.make_out(step.graph, dispatch.task)?,
+            None => self.workspace.make_out(step.graph, dispatch.task)?,
         };
         prepared.rest.extend(rest);
         let made = prepared.dir.make_step(step, &out);
@@ -237,9 +238,9 @@ impl Preparation {
         made
     }
 
-    fn write_files(&self, job: &Job, dir: &mut TaskDir) -> Result<(), WorkspaceError> {
-        dir.write_file("task.info", info::task_info(job).as_encoded_bytes())?;
-        dir.write_file("task.json", &info::task_json(job))?;
+    fn write_files(&self, dispatch: &Dispatch, dir: &mut TaskDir) -> Result<(), WorkspaceError> {
+        dir.write_file("task.info", info::task_info(dispatch).as_encoded_bytes())?;
+        dir.write_file("task.json", &info::task_json(dispatch))?;
         dir.write_file("controller.info", info::controller_info(&self.controller, self.ip).as_bytes())?;
         dir.create_output(STDOUT)?;
         dir.create_output(STDERR)
@@ -247,14 +248,14 @@ impl Preparation {
 }
 
 /// Whether a task has more inputs than the loop writes in less than a millisecond.
-fn has_large_inputs(job: &Job) -> bool {
+fn has_large_inputs(dispatch: &Dispatch) -> bool {
     let bytes = |locations: &Arc<[Arc<str>]>| locations.iter().map(|text| text.len() as u64 + 1).sum::<u64>();
-    job.step.as_ref().is_some_and(|step| step.inputs.values().map(bytes).sum::<u64>() > INLINE_BYTES_MAX)
+    dispatch.step.as_ref().is_some_and(|step| step.inputs.values().map(bytes).sum::<u64>() > INLINE_BYTES_MAX)
 }
 
 /// The streams that a command gets from its client.
-fn streams(job: &Job) -> Result<Option<Streams>, Failure> {
-    let Some(name) = awaited_streams(job) else { return Ok(None) };
+fn streams(dispatch: &Dispatch) -> Result<Option<Streams>, Failure> {
+    let Some(name) = awaited_streams(dispatch) else { return Ok(None) };
     let refused = |error| {
         let sentence = format!("cannot take the standard streams of the command: {error}");
         match error {
@@ -267,14 +268,14 @@ fn streams(job: &Job) -> Result<Option<Streams>, Failure> {
     stdio::take(name).map(Some).map_err(refused)
 }
 
-fn awaited_streams(job: &Job) -> Option<&str> {
-    job.command.as_ref()?.streams.as_deref()
+fn awaited_streams(dispatch: &Dispatch) -> Option<&str> {
+    dispatch.command.as_ref()?.streams.as_deref()
 }
 
 /// Work for the thread. An agent has one run, which is never prepared and kept at once.
 enum Work {
-    Prepare(Job, Arc<Halt>),
-    Keep(Job, (OwnedFd, Arc<Before>), Arc<Halt>),
+    Prepare(Dispatch, Arc<Halt>),
+    Keep(Dispatch, (OwnedFd, Arc<Before>), Arc<Halt>),
 }
 
 /// The result of the thread.
@@ -304,9 +305,11 @@ impl Preparer {
         let its_preparation = Arc::clone(&preparation);
         let thread = Background::start("prepare", move |work, done| {
             done(match work {
-                Work::Prepare(job, halt) => Done::Prepared(Box::new(its_preparation.prepare(&job, &halt, None))),
-                Work::Keep(job, (folder, before), halt) => {
-                    Done::Kept(job.task, its_preparation.keep(&job, (&folder, &before), &halt))
+                Work::Prepare(dispatch, halt) => {
+                    Done::Prepared(Box::new(its_preparation.prepare(&dispatch, &halt, None)))
+                }
+                Work::Keep(dispatch, (folder, before), halt) => {
+                    Done::Kept(dispatch.task, its_preparation.keep(&dispatch, (&folder, &before), &halt))
                 }
             });
         })?;
@@ -316,31 +319,31 @@ impl Preparer {
     /// Prepares a run: at once if that is quick; otherwise `None`, and the outcome comes later.
     pub(super) fn begin(
         &self,
-        job: &Job,
+        dispatch: &Dispatch,
         halt: &Arc<Halt>,
         dir_pool: Option<(&mut DirPool, &Remover)>,
     ) -> Option<Outcome> {
-        // Its client may be stopped, and the loop would wait for it.
-        let is_waiting = awaited_streams(job).is_some();
-        let mut dir_pool = dir_pool.filter(|_| !is_waiting && !has_large_inputs(job) && job.files.is_none());
+        // The client may be stopped, and must not stop the loop.
+        let is_waiting = awaited_streams(dispatch).is_some();
+        let mut dir_pool = dir_pool.filter(|_| !is_waiting && !has_large_inputs(dispatch) && dispatch.files.is_none());
         if let Some((dir_pool, remover)) = &mut dir_pool
-            && let Some(outcome) = self.preparation.reuse(job, dir_pool, remover)
+            && let Some(outcome) = self.preparation.reuse(dispatch, dir_pool, remover)
         {
             return Some(outcome);
         }
-        if !is_waiting && self.preparation.is_quick(job) {
-            return Some(self.preparation.prepare(job, halt, dir_pool.map(|(dir_pool, _)| dir_pool)));
+        if !is_waiting && self.preparation.is_quick(dispatch) {
+            return Some(self.preparation.prepare(dispatch, halt, dir_pool.map(|(dir_pool, _)| dir_pool)));
         }
-        self.thread.give(Work::Prepare(job.clone(), Arc::clone(halt)));
+        self.thread.give(Work::Prepare(dispatch.clone(), Arc::clone(halt)));
         None
     }
 
     /// Keeps the files of a run whose processes have ended, which started in this folder. The outcome comes later.
-    pub(super) fn keep(&self, job: &Job, folder: (OwnedFd, Arc<Before>), halt: &Arc<Halt>) {
-        self.thread.give(Work::Keep(job.clone(), folder, Arc::clone(halt)));
+    pub(super) fn keep(&self, dispatch: &Dispatch, folder: (OwnedFd, Arc<Before>), halt: &Arc<Halt>) {
+        self.thread.give(Work::Keep(dispatch.clone(), folder, Arc::clone(halt)));
     }
 
-    /// The versions of this machine that have gone before those of the controller, if they have changed since the last call.
+    /// The versions of this machine that have replaced versions of the controller, if they have changed since the last call.
     pub(super) fn take_own_versions(&self) -> Option<OwnVersions> {
         self.preparation.fetcher.own.take_new()
     }
@@ -350,8 +353,8 @@ impl Preparer {
         self.preparation.fetcher.interrupt();
     }
 
-    /// The controller tells the identity of the tools folder from which it takes tools.
-    pub(super) fn note_controller_folder(&self, folder: &Arc<str>) {
+    /// Sets the identity of the tools folder from which the controller takes tools.
+    pub(super) fn set_controller_folder(&self, folder: &Arc<str>) {
         let is_same = folder_identity(&self.preparation.tools_dir).as_ref() == Some(folder);
         self.preparation.is_controllers_folder.store(is_same, Ordering::Relaxed);
     }

@@ -1,5 +1,5 @@
-//! The file in which a run tells its progress: `progress` in the folder of its task. Only a run that has written it is watched, because
-//! a user may have 128 instances of inotify for all programs together.
+//! The file in which a run reports its progress: `progress` in the folder of its task. A file that does not exist is not watched,
+//! because a user may have 128 instances of inotify for all programs together.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -10,10 +10,10 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use crate::workspace::TaskDir;
 use base::Progress;
 
-/// Its name.
+/// The name of the file.
 pub(super) const PROGRESS: &str = "progress";
 
-/// Bytes of its end that are read: a line is shorter.
+/// Bytes that are read from its end: a line is shorter.
 const END_BYTES: u64 = 4096;
 
 /// See the [module](self).
@@ -21,10 +21,10 @@ const END_BYTES: u64 = 4096;
 pub(super) struct ProgressFile(Option<Inotify>);
 
 impl ProgressFile {
-    /// Reads what the file says, and notices its next change from then on.
+    /// Reads the file, and watches for its next change.
     pub(super) fn look(&mut self, dir: &TaskDir) -> Option<Progress> {
         let mut file = dir.live_output(&[], PROGRESS).ok()?;
-        // It may grow after it was read.
+        // Before the read, because the file may grow after it.
         if let Err(error) = self.watch(&file) {
             log::debug!("the progress of a run cannot be watched: {error}; it is looked at with each heartbeat");
         }
@@ -46,7 +46,7 @@ impl ProgressFile {
         Ok(())
     }
 
-    /// Whether the file has changed. It is not watched any longer then.
+    /// Whether the file has changed, which ends the watch.
     pub(super) fn poll(&mut self) -> bool {
         let has_changed = self.0.as_ref().is_some_and(|inotify| inotify.read_events().is_ok_and(|all| !all.is_empty()));
         if has_changed {

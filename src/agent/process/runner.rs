@@ -1,73 +1,58 @@
-//! The system's side of an agent's one run: folder, process, remains. The engine decides, this obeys.
+//! The system's side of the one run of an agent: its folder, its processes, their remains. The engine decides.
 
-mod inherited;
+mod folders;
+mod launcher;
 mod preparing;
-mod removal;
+mod record_keeper;
 
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
-use super::command::{CommandStart, CommandStarter, NotStarted};
-use super::failure::failure;
-use super::preparation::{Preparation, Prepared, Preparer, STDERR, STDOUT};
-use super::progress::{PROGRESS, ProgressFile};
+use super::command::NotStarted;
+use super::preparation::{Preparation, Prepared, Preparer};
+use super::progress::ProgressFile;
 use super::serving::Serving;
 use super::sources::{Halt, SourceTools};
 use super::{AgentError, ending, fetch, leftovers};
 use crate::outputs::{KeepLimits, Lifetime, Outputs};
 use crate::slot::{Effect, Exited, Hold, Signal, Slot, SpawnFailure};
-use crate::workspace::{DirPool, OutKeeper, OutLimits, Remover, Workspace};
+use crate::workspace::{Remover, Workspace};
 use api::client::transport;
 use api::config::{AgentSection, Config};
 use api::tools::ToolSnapshot;
+use api::wire::policy;
 use api::wire::requests::Sender;
-use api::wire::requests::apply::Job;
-use api::wire::{info, policy, source, step_files};
+use api::wire::requests::apply::Dispatch;
 use base::{AgentId, ExitCode, Now, Session, ToolName};
-use inherited::inherited;
-use proc::process::{
-    Brand, ChildEnd, ChildExit, Cookie, Environment, ProcessId, RecordFile, Rest, RunProcesses, RunRecord,
-    RunningChild, SpawnError, SpawnPlan, TaskRun,
-};
+use folders::Folders;
+use launcher::{Launcher, inherited, not_started};
+use proc::process::{Brand, ChildEnd, ChildExit, Rest, RunProcesses, RunningChild};
 use proc::{clock, process};
+use record_keeper::RecordKeeper;
 
-/// The exit code of a run.sh that has withstood every signal: that of the last one.
+/// The exit code of a run.sh that has survived every signal: that of the last one.
 const SIGKILL: i32 = -9;
 
 /// The state that outlives a run, and the run itself.
 pub(super) struct Runner {
     config: AgentSection,
-    workspace: Arc<Workspace>,
-    /// `None` where folders cannot be kept.
-    dir_pool: Option<DirPool>,
-    remover: Remover,
-    record: RecordFile,
+    folders: Folders,
+    record: RecordKeeper,
     preparer: Preparer,
-    controller: String,
-    ip: IpAddr,
-    /// Environment of each run, before the variables of its task.
-    environment: Environment,
-    starter: CommandStarter,
-    agent: ProcessId,
-    /// The mark by which all processes of its runs are recognised, whatever they do to their environment.
-    brand: Option<Brand>,
-    /// No run may start later than this time since the boot.
-    not_after: Option<Duration>,
+    launcher: Launcher,
     run: Option<Run>,
     processes: RunProcesses,
-    /// The tool that the last run did not find.
+    /// The tool that was missing for the last run.
     missed: Option<ToolName>,
     serving: Serving,
     progress: ProgressFile,
-    outs: OutKeeper,
 }
 
 struct Run {
-    job: Job,
+    dispatch: Dispatch,
     halt: Arc<Halt>,
     is_prepared: bool,
     folder: Option<Prepared>,
@@ -95,9 +80,7 @@ impl Runner {
         let sender = Sender::new(name.clone(), session);
         let (cache, fetcher) = fetch::tools(config, sender, tools_dir.clone())?;
         let controller = transport::tool_endpoint(config, ip)?;
-        let dir_pool = DirPool::open(Arc::clone(&workspace), config.agent.spare_folders_max)
-            .inspect_err(|error| log::warn!("{error}; each task gets a new folder"))
-            .ok();
+        let folders = Folders::open(config, Arc::clone(&workspace), remover)?;
         let preparation = Preparation {
             workspace: Arc::clone(&workspace),
             cache,
@@ -111,19 +94,9 @@ impl Runner {
             out_files_bytes_max: config.tools.out_files_bytes_max,
         };
         let preparer = Preparer::start(preparation)?;
-        let agent = ProcessId::own().map_err(std::io::Error::from)?;
-        let starter = CommandStarter::open()?;
-        let mut record = records.of(agent, Some(session))?;
-        if lifetime == Lifetime::Lasting {
-            record.set_owner(name.as_str());
-        }
-        if config.agent.cgroup
-            && let Err(error) = record.confine()
-        {
-            log::info!(
-                "this agent has no cgroup of its own: {error}; if it is killed, its processes are found by their marks"
-            );
-        }
+        let launcher = Launcher::open(environment, (controller, ip), brand)?;
+        let owner = (lifetime == Lifetime::Lasting).then_some(name.as_str());
+        let record = RecordKeeper::open(config, &records, (session, owner), brand)?;
         let limits = KeepLimits {
             output_bytes_max: config.agent.output_keep_bytes,
             budget_bytes: config.agent.output_budget_bytes,
@@ -131,40 +104,28 @@ impl Runner {
             disk_reserve: config.tools.disk_reserve,
         };
         let serving = Serving::of(Outputs::open(workspace.path(), name, lifetime, limits)?);
-        let limits = OutLimits { bytes_max: config.agent.out_keep_bytes, age_max: config.controller.task_keep };
-        let outs = OutKeeper::start(Arc::clone(&workspace), limits)?;
-        let config = config.agent.clone();
         Ok(Self {
-            config,
-            workspace,
-            dir_pool,
-            remover,
+            config: config.agent.clone(),
+            folders,
             record,
             preparer,
-            controller,
-            ip,
-            environment,
-            starter,
-            agent,
-            brand,
-            not_after: None,
+            launcher,
             run: None,
             processes: RunProcesses::none(),
             missed: None,
             serving,
             progress: ProgressFile::default(),
-            outs,
         })
     }
 
-    /// Whether no run is in progress: the agent has no child then.
+    /// Whether no run is in progress, so that the agent has no child.
     pub(super) const fn is_idle(&self) -> bool {
         self.run.is_none()
     }
 
     /// Sets how long the lease of the run allows a start.
     pub(super) fn set_hold(&mut self, hold: Option<Hold>) {
-        self.not_after = hold.map(|hold| clock::from_boot(hold.until));
+        self.launcher.set_hold(hold);
     }
 
     /// Readable when a preparation has finished.
@@ -175,7 +136,7 @@ impl Runner {
     /// Carries out an effect on the run; the result goes back into the engine.
     pub(super) fn run(&mut self, now: Now, effect: Effect, slot: &mut Slot) {
         match effect {
-            Effect::Prepare(job) => self.prepare(*job, slot),
+            Effect::Prepare(dispatch) => self.prepare(*dispatch, slot),
             Effect::AbortPrepare | Effect::AbortKeep => {
                 if let Some(run) = &self.run {
                     run.halt.set();
@@ -188,7 +149,7 @@ impl Runner {
                 let outcome = self.spawn();
                 slot.handle_spawned(now, outcome);
             }
-            Effect::ToolsFolder(folder) => self.preparer.note_controller_folder(&folder),
+            Effect::ToolsFolder(folder) => self.preparer.set_controller_folder(&folder),
             Effect::TellToFinish => self.tell_to_finish(),
             Effect::Signal(signal) => self.signal(now, signal, slot),
             Effect::Unended => {
@@ -206,7 +167,7 @@ impl Runner {
                 slot.handle_removed(clock::now_with_suspend());
             }
             Effect::Read(wanted) => {
-                let run = self.run.as_ref().and_then(|run| Some((&run.job, &run.folder.as_ref()?.dir)));
+                let run = self.run.as_ref().and_then(|run| Some((&run.dispatch, &run.folder.as_ref()?.dir)));
                 self.serving.read(wanted, run, slot);
             }
             Effect::LookAtProgress => {
@@ -214,8 +175,8 @@ impl Runner {
                 slot.handle_progress(now, told);
             }
             Effect::TrimOutputs => {
-                let run = self.run.as_ref().and_then(|run| Some((&run.job, &run.folder.as_ref()?.dir)));
-                let is_long = run.is_some_and(|(job, dir)| self.serving.trim(job, dir));
+                let run = self.run.as_ref().and_then(|run| Some((&run.dispatch, &run.folder.as_ref()?.dir)));
+                let is_long = run.is_some_and(|(dispatch, dir)| self.serving.trim(dispatch, dir));
                 slot.handle_trimmed(now, is_long);
             }
             Effect::Send(_)
@@ -240,74 +201,21 @@ impl Runner {
             NotStarted::Ended(exit) => SpawnFailure::Exited(Box::new(self.known(&ChildExit::unused(exit)))),
         })?;
         let id = child.id();
-        let (end_signal, _) = self.run.as_ref().map(|run| policy::of_run(&run.job.fields)).unwrap_or_default();
+        let (end_signal, _) = self.run.as_ref().map(|run| policy::of_run(&run.dispatch.fields)).unwrap_or_default();
         self.processes = RunProcesses::of(child).ending_with(end_signal);
-        if let Some(run) = &self.run {
-            let record = self.record_of(&run.job, Some(id));
-            if let Err(error) = self.record.write(&record) {
-                // The run can still be identified by its mark.
-                log::error!("{error}");
-            }
+        if let Some(run) = &self.run
+            && let Err(error) = self.record.write(&run.dispatch, Some(id))
+        {
+            // The run can still be identified by its mark.
+            log::error!("{error}");
         }
         Ok(())
     }
 
-    /// Starts run.sh, or the command in its place.
     fn start_child(&mut self) -> Result<RunningChild, NotStarted> {
-        let failed = |error: &dyn std::fmt::Display| NotStarted::Failed(SpawnFailure::Failed(failure(error)));
-        let Some(Run { job, folder: Some(Prepared { dir, streams, out, .. }), .. }) = &self.run else {
-            return Err(failed(&"there is no work folder"));
-        };
-        let mut environment = self.environment.clone();
-        for (name, value) in job.command.iter().flat_map(|command| &command.environment) {
-            environment.set(name, value).map_err(|error| failed(&error))?;
-        }
-        // Later, because a program must not be mistaken about its task.
-        for (name, value) in info::environment(job, &self.controller, self.ip) {
-            environment.set(&*name, &*value).map_err(|error| failed(&error))?;
-        }
-        environment.set(info::PROGRESS_FILE, dir.path().join(PROGRESS)).map_err(|error| failed(&error))?;
-        if let Some(out) = out {
-            environment.set(step_files::OUT_PATH, out.path()).map_err(|error| failed(&error))?;
-            environment.set(step_files::TASK_PATH, dir.path()).map_err(|error| failed(&error))?;
-        }
-        let stdout = dir.open_output(STDOUT).map_err(|error| failed(&error))?;
-        let (_, is_merged) = policy::of_run(&job.fields);
-        let stderr = dir.open_output(if is_merged { STDOUT } else { STDERR }).map_err(|error| failed(&error))?;
-        let working_directory = dir.path().join(job.tool.folder_name());
-        let started =
-            job.source.as_ref().and_then(|from| Some(source::command(job.tool.as_str(), from.input.as_ref()?)));
-        let command = job.command.as_deref().map(|command| (command, &*working_directory));
-        if let Some((command, folder)) = command.or_else(|| Some((started.as_ref()?, dir.path()))) {
-            let (environment, streams) = (&mut environment, streams.as_ref());
-            let (brand, not_after) = (self.brand, self.not_after);
-            let shared = CommandStart { folder, environment, streams, stdout, stderr, brand, not_after };
-            return self.starter.start(command, shared);
-        }
-        // Programs believe PWD: ours would name the folder of the agent.
-        environment.set("PWD", working_directory).map_err(|error| failed(&error))?;
-        let folder = dir.tool_folder(&job.tool).map_err(|error| failed(&error))?;
-        let plan = SpawnPlan {
-            folder: folder.as_fd(),
-            environment: &environment,
-            stdin: self.starter.nothing.as_fd(),
-            stdout: stdout.as_fd(),
-            stderr: stderr.as_fd(),
-            brand: self.brand,
-            not_after: self.not_after,
-        };
-        process::spawn(&plan).map_err(|error| match error {
-            SpawnError::Busy => NotStarted::Failed(SpawnFailure::Busy),
-            error => failed(&error),
-        })
-    }
-
-    fn record_of(&self, job: &Job, root: Option<ProcessId>) -> RunRecord {
-        RunRecord {
-            subject: TaskRun { task: job.task, round: job.round },
-            root,
-            agent: self.agent,
-            cookie: Cookie::new(info::cookie(job.task, job.round)).branded(self.brand),
+        match &self.run {
+            Some(Run { dispatch, folder: Some(folder), .. }) => self.launcher.start(dispatch, folder),
+            _ => Err(not_started(&"there is no work folder")),
         }
     }
 
@@ -328,9 +236,9 @@ impl Runner {
     }
 
     fn known(&mut self, exit: &ChildExit) -> Exited {
-        let run = self.run.as_ref().and_then(|run| Some((&run.job, run.folder.as_ref()?)));
+        let run = self.run.as_ref().and_then(|run| Some((&run.dispatch, run.folder.as_ref()?)));
         let exited = ending::read(&self.config, exit, run);
-        self.serving.note_end(&exited);
+        self.serving.handle_end(&exited);
         self.progress.end();
         exited
     }
@@ -356,7 +264,7 @@ impl Runner {
     /// A child has ended: run.sh, or an orphan that it left behind.
     pub(super) fn reap(&mut self, now: Now, slot: &mut Slot) {
         // A fetch may have started rsync, and waits for it itself.
-        if self.run.as_ref().is_some_and(|run| run.job.source.is_some() && !run.is_prepared) {
+        if self.run.as_ref().is_some_and(|run| run.dispatch.source.is_some() && !run.is_prepared) {
             return;
         }
         match self.processes.reap() {
@@ -367,10 +275,21 @@ impl Runner {
         }
     }
 
+    /// Keeps the outputs of the run, and keeps or removes its folders.
+    fn remove(&mut self) {
+        let Some(run) = self.run.take() else { return };
+        // A run.sh that could not be ended may still be running: from here on it counts as a process that the run has left.
+        self.processes = RunProcesses::none();
+        self.serving.end_run();
+        if let Some(mut folder) = run.folder {
+            self.serving.keep(&run.dispatch, &mut folder.dir);
+            self.folders.end(folder);
+        }
+        self.record.clear();
+    }
+
     /// Does work that can wait until nothing else is due.
     pub(super) fn tidy(&mut self) {
-        if let Some(dir_pool) = &mut self.dir_pool {
-            dir_pool.tidy(&self.remover);
-        }
+        self.folders.tidy();
     }
 }

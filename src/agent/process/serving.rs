@@ -1,5 +1,5 @@
-//! The outputs of the runs of this agent for readers: those of the present run from its folder, those of earlier runs from
-//! the kept ones.
+//! The outputs of the runs of this agent for readers: outputs of the present run from its folder, outputs of earlier runs from the
+//! kept files.
 
 use std::fs::File;
 use std::io;
@@ -11,7 +11,7 @@ use super::preparation::{STDERR, STDOUT};
 use crate::outputs::Outputs;
 use crate::slot::{Exited, Slot};
 use crate::workspace::TaskDir;
-use api::wire::requests::apply::Job;
+use api::wire::requests::apply::Dispatch;
 use api::wire::requests::serve::{Part, Served, Wanted};
 use base::{ExitCode, OutputId, PastRound, Stream, exact_tail};
 
@@ -29,49 +29,51 @@ impl Serving {
     }
 
     /// run.sh has ended, with these ends of its outputs.
-    pub(super) fn note_end(&mut self, exited: &Exited) {
+    pub(super) fn handle_end(&mut self, exited: &Exited) {
         self.worth_keeping = Stream::ALL.into_iter().filter(|stream| is_worth_keeping(*stream, exited)).collect();
     }
 
     /// Keeps the outputs of a run whose folder is about to be removed.
-    pub(super) fn keep(&mut self, job: &Job, dir: &mut TaskDir) {
+    pub(super) fn keep(&mut self, dispatch: &Dispatch, dir: &mut TaskDir) {
         for stream in std::mem::take(&mut self.worth_keeping) {
-            let output = OutputId { task: job.task, round: job.round, stream };
-            let (folder, name) = place(stream, job);
+            let output = OutputId { task: dispatch.task, round: dispatch.round, stream };
+            let (folder, name) = place(stream, dispatch);
             self.outputs.keep(output, |to| dir.move_output((&folder, name), to));
         }
     }
 
-    /// The files of the present run are no longer its own.
+    /// The folder of the present run is about to be removed or reused.
     pub(super) fn end_run(&mut self) {
         self.growth.end();
         self.outputs.end_run();
     }
 
-    /// Frees the disk of what a long output has in its middle; true if one is long. The report of a tool is its own file.
-    pub(super) fn trim(&mut self, job: &Job, dir: &TaskDir) -> bool {
+    /// Frees the middle of long outputs on the disk; true if one is long. The report of a tool is not touched: the tool owns it.
+    pub(super) fn trim(&mut self, dispatch: &Dispatch, dir: &TaskDir) -> bool {
         let mut is_long = false;
         for stream in [Stream::Stdout, Stream::Stderr] {
-            is_long |= live(stream, job, dir).is_some_and(|file| self.outputs.trim(stream, &file));
+            is_long |= live(stream, dispatch, dir).is_some_and(|file| self.outputs.trim(stream, &file));
         }
         is_long
     }
 
-    /// Begins to read a part; it comes at once, or by [`Self::poll`].
-    pub(super) fn read(&mut self, wanted: Wanted, run: Option<(&Job, &TaskDir)>, slot: &mut Slot) {
-        let of_it = |(job, _): &(&Job, &TaskDir)| (job.task, job.round) == (wanted.output.task, wanted.output.round);
-        let Some((job, dir)) = run.filter(of_it) else { return self.outputs.read(wanted, None) };
-        let file = live(wanted.output.stream, job, dir);
+    /// Begins to read a part, which is sent at once or by [`Self::poll`].
+    pub(super) fn read(&mut self, wanted: Wanted, run: Option<(&Dispatch, &TaskDir)>, slot: &mut Slot) {
+        let is_wanted = |(dispatch, _): &(&Dispatch, &TaskDir)| {
+            (dispatch.task, dispatch.round) == (wanted.output.task, wanted.output.round)
+        };
+        let Some((dispatch, dir)) = run.filter(is_wanted) else { return self.outputs.read(wanted, None) };
+        let file = live(wanted.output.stream, dispatch, dir);
         if let Some(file) = file.as_ref().filter(|file| size_of(file) > wanted.offset && wanted.limit > 0) {
             return self.outputs.read(wanted, file.try_clone().ok());
         }
         if wanted.watch
-            && let Err(error) = self.watch(wanted.output, file.as_ref(), job, dir)
+            && let Err(error) = self.watch(wanted.output, file.as_ref(), dispatch, dir)
         {
-            log::warn!("an output of task {} cannot be watched: {error}; its readers ask again", job.task);
+            log::warn!("an output of task {} cannot be watched: {error}; its readers ask again", dispatch.task);
         }
-        // It may have grown before it was watched.
-        let size = live(wanted.output.stream, job, dir).as_ref().map_or(0, size_of);
+        // Measured again, because the output may have grown before the watch.
+        let size = live(wanted.output.stream, dispatch, dir).as_ref().map_or(0, size_of);
         let served = Served::Part(wanted.ask, Part::Live { data: Vec::new(), size, gap: None, written: None });
         slot.handle_served(served);
         if wanted.watch && size > wanted.offset {
@@ -79,11 +81,11 @@ impl Serving {
         }
     }
 
-    fn watch(&mut self, output: OutputId, file: Option<&File>, job: &Job, dir: &TaskDir) -> io::Result<()> {
+    fn watch(&mut self, output: OutputId, file: Option<&File>, dispatch: &Dispatch, dir: &TaskDir) -> io::Result<()> {
         match file {
             Some(file) => self.growth.watch_file(output, file.as_fd()),
             None => {
-                let (folder, _) = place(output.stream, job);
+                let (folder, _) = place(output.stream, dispatch);
                 self.growth.watch_folder(output, dir.folder_of(&folder)?.as_fd())
             }
         }
@@ -109,8 +111,8 @@ impl Serving {
     }
 }
 
-/// Whether more of an output is needed than the end that comes with the result. The controller shortens that end if another
-/// round follows, which a failure may bring about.
+/// Whether the result lacks a part of the output. The controller shortens the end of an output in a result if another round
+/// follows, as it may after a failure.
 fn is_worth_keeping(stream: Stream, exited: &Exited) -> bool {
     let (tail, bytes) = match (stream, exited.output_bytes.unwrap_or_default()) {
         (Stream::Stdout, bytes) => (&exited.stdout_tail, bytes.stdout),
@@ -121,17 +123,17 @@ fn is_worth_keeping(stream: Stream, exited: &Exited) -> bool {
     bytes > 0 && (is_shortened || exact_tail(tail, bytes) != Some(0))
 }
 
-fn live(stream: Stream, job: &Job, dir: &TaskDir) -> Option<File> {
-    let (folder, name) = place(stream, job);
+fn live(stream: Stream, dispatch: &Dispatch, dir: &TaskDir) -> Option<File> {
+    let (folder, name) = place(stream, dispatch);
     dir.live_output(&folder, name).ok()
 }
 
 /// The subfolders and the name of an output in the folder of a run.
-fn place(stream: Stream, job: &Job) -> (Vec<&str>, &'static str) {
+fn place(stream: Stream, dispatch: &Dispatch) -> (Vec<&str>, &'static str) {
     match stream {
         Stream::Stdout => (Vec::new(), STDOUT),
         Stream::Stderr => (Vec::new(), STDERR),
-        Stream::Report => (vec![job.tool.folder_name()], REPORT_LOG),
+        Stream::Report => (vec![dispatch.tool.folder_name()], REPORT_LOG),
     }
 }
 

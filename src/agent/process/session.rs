@@ -1,4 +1,4 @@
-//! The sessions of an agent: each lifetime of a name has its own, and knows the previous one.
+//! The sessions of an agent: each lifetime of a name has its own session, and the number of the previous one.
 //!
 //! The lock of the name proves that the previous lifetime has ended, so the controller lets the new one replace it at once.
 //! A name that the agent chose itself is used only once and needs none of this.

@@ -1,8 +1,8 @@
 //! Programs that tasks name by their sources (`__SOURCE__`). Each is fetched once per machine, by one of its agents, and kept as the
-//! archive of a tool; then its runs are those of a tool.
+//! archive of a tool; then it runs as a tool.
 //!
 //! Tasks share a program if name, source and SHA-256 are equal. An installed tool of the name takes its place, unless the task names
-//! a SHA-256. A source that sends something else is noticed by the next task after [`SourceSettings::recheck_interval`].
+//! a SHA-256. The first task after `source.RECHECK_INTERVAL` asks the source whether the program has changed.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
@@ -18,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::AgentError;
 use crate::slot::Failure;
-use crate::source::{Held, Keeping, Means, ProgramName, Programs, SourceError, Stop, Timeouts};
+use crate::source::{FetchOptions, HeldProgram, ProgramForm, ProgramName, Programs, SourceError, Stop, Timeouts};
 use api::config::Config;
 use api::tools::{Limits, ToolCache};
 use api::wire::source::complaint;
@@ -28,7 +28,7 @@ use proc::files::disk_room::is_full;
 use proc::process::{Brand, Environment};
 use proc::{clock, readable};
 
-/// How long a fetch that was told to end is waited for. rsync ends at once; a server that says nothing is left alone.
+/// Time for an interrupted fetch to end. rsync ends at once; a silent server is not waited for.
 const END_MAX: Duration = Duration::from_secs(1);
 
 /// Programs that a process remembers. Forgetting one costs one question to its source.
@@ -56,7 +56,7 @@ pub(super) struct SourceTools {
 
 struct Known {
     tools: Arc<ToolCache>,
-    /// When its source was asked.
+    /// The last time that its source was asked.
     asked: Mono,
 }
 
@@ -111,7 +111,7 @@ impl SourceTools {
         let limits = Limits::from(&config.archive);
         let timeouts = Timeouts { fetch: config.source.fetch_timeout, silence: config.source.silence_timeout };
         let programs =
-            Programs::open((&root, &own), Keeping::Archives, limits.clone(), timeouts).map_err(io::Error::other)?;
+            Programs::open((&root, &own), ProgramForm::Archives, limits.clone(), timeouts).map_err(io::Error::other)?;
         Ok(Self {
             programs,
             root,
@@ -139,13 +139,13 @@ impl SourceTools {
         is_fresh.then(|| Arc::clone(&known.tools))
     }
 
-    /// The same, and fetches the program if it is not there or has changed. It stays there as long as [`Held`] exists. Waits for the
-    /// source, at most until `halt` is set.
+    /// The cache with the program as a tool, after fetching a missing or changed program. The program stays there as long as
+    /// [`HeldProgram`] exists. Waits for the source, at most until `halt` is set.
     pub(super) fn fetch(
         self: &Arc<Self>,
         source: &TaskSource,
         halt: &Arc<Halt>,
-    ) -> Result<(Arc<ToolCache>, Held), Failure> {
+    ) -> Result<(Arc<ToolCache>, HeldProgram), Failure> {
         let Halt::Fetch(stop) = &**halt else { return Err(failure("its preparation cannot be halted")) };
         let (sources, wanted, its_halt) = (Arc::clone(self), source.clone(), Arc::clone(halt));
         let fetch = Background::start("fetch", move |(), done: &dyn Fn(_)| {
@@ -157,7 +157,7 @@ impl SourceTools {
         fetch.give(());
         readable::wait([fetch.as_fd(), stop.as_fd()], None);
         let outcome = fetch.poll().unwrap_or_else(|| {
-            // It removes its partial download; at the latest, the next agent does.
+            // The fetch removes its partial download; at the latest, the next agent does.
             readable::is_readable(&fetch, Some(END_MAX));
             Err(SourceError::Stopped)
         });
@@ -168,10 +168,10 @@ impl SourceTools {
         })
     }
 
-    fn fetch_now(&self, source: &TaskSource, stop: &Stop) -> Result<(Arc<ToolCache>, Held), SourceError> {
+    fn fetch_now(&self, source: &TaskSource, stop: &Stop) -> Result<(Arc<ToolCache>, HeldProgram), SourceError> {
         let key = key(source);
         let name = ProgramName::new(&key).map_err(|error| io_error("name", &self.root, io::Error::other(error)))?;
-        let means = Means {
+        let options = FetchOptions {
             stop,
             folder: Path::new("."),
             environment: &self.environment,
@@ -183,7 +183,7 @@ impl SourceTools {
         let asked = clock::now().mono;
         // A program with the wanted SHA-256 cannot change.
         let fetch = if source.sha256.is_some() { Programs::fetch } else { Programs::look_again };
-        let held = fetch(&self.programs, &name, source.source.as_str(), &means)?;
+        let held = fetch(&self.programs, &name, source.source.as_str(), &options)?;
         let known = self.lock().get(&key).map(|known| Arc::clone(&known.tools));
         let tools = match known {
             Some(tools) => tools,
@@ -220,12 +220,12 @@ fn io_error(action: &'static str, path: &Path, error: io::Error) -> SourceError 
     SourceError::Io { action, path: path.to_owned(), error }
 }
 
-/// What two tasks with the same program have in common, as the name of a folder.
+/// The name of the folder that all tasks with this program share.
 fn key(source: &TaskSource) -> String {
     let mut hasher = Sha256::new();
     for part in [source.program.as_str(), source.source.as_str(), source.sha256.as_deref().unwrap_or_default()] {
         hasher.update(part);
-        // No part contains it.
+        // No part contains a newline.
         hasher.update("\n");
     }
     hasher.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()

@@ -1,13 +1,13 @@
-//! The epochs of the services that this machine has served, and what of it the controller is told.
+//! The epochs of the services that this machine has served: a controller with an older store is not obeyed.
 //!
 //! | the controller | is |
 //! |---|---|
-//! | has an epoch at least as new as the known one of its service, or tells none | obeyed; a newer epoch is remembered |
-//! | has an older one, or the same one from another start | not obeyed: it was started from an older copy of the store. The run goes on, for the controller with the newer one |
+//! | has an epoch at least as new as the known one of its service, or none | obeyed; a newer epoch is remembered |
+//! | has an older epoch, or the same one from another start | not obeyed: its store is an older copy. The run continues for the controller with the newer store |
 
 use base::{Epoch, KnownEpoch};
 
-/// Services that are remembered: an agent serves one, and few of them in its life.
+/// Services that are remembered: an agent serves one at a time, and few in its life.
 const SERVICES_MAX: usize = 16;
 
 #[derive(Debug, Default)]
@@ -18,13 +18,12 @@ pub(super) struct Epochs {
     refused: Option<u64>,
 }
 
-/// What the epoch of a controller means.
-pub(super) enum Heard {
-    /// Nothing new.
+/// The epoch of a controller, compared with the known ones.
+pub(super) enum EpochCheck {
     Known,
-    /// It is to be remembered.
+    /// The epoch is to be remembered.
     Newer,
-    /// The controller must not be obeyed, because of this epoch. Whether that is new.
+    /// The controller must not be obeyed, because of this epoch. True for the first answer of this start of it.
     Older(KnownEpoch, bool),
 }
 
@@ -34,12 +33,12 @@ impl Epochs {
     }
 
     /// A controller has answered.
-    pub(super) fn hear(&mut self, epoch: Epoch, controller: u64) -> Heard {
-        let place = self.known.iter().position(|known| known.epoch.service == epoch.service);
-        let before = place.map(|place| self.known.remove(place));
+    pub(super) fn check(&mut self, epoch: Epoch, controller: u64) -> EpochCheck {
+        let index = self.known.iter().position(|known| known.epoch.service == epoch.service);
+        let before = index.map(|index| self.known.remove(index));
         if let Some(before) = before.filter(|before| before.outdates(epoch, controller)) {
             self.known.push(before);
-            return Heard::Older(before, self.refused.replace(controller) != Some(controller));
+            return EpochCheck::Older(before, self.refused.replace(controller) != Some(controller));
         }
         self.refused = None;
         let present = KnownEpoch { epoch, controller };
@@ -47,7 +46,7 @@ impl Epochs {
         if self.known.len() > SERVICES_MAX {
             self.known.remove(0);
         }
-        if before == Some(present) { Heard::Known } else { Heard::Newer }
+        if before == Some(present) { EpochCheck::Known } else { EpochCheck::Newer }
     }
 
     /// Whether the present controller is not obeyed.
@@ -55,8 +54,8 @@ impl Epochs {
         self.refused.is_some()
     }
 
-    /// What a heartbeat tells.
-    pub(super) fn told(&self) -> Option<KnownEpoch> {
+    /// The epoch of the present service.
+    pub(super) fn present(&self) -> Option<KnownEpoch> {
         self.known.last().copied()
     }
 }

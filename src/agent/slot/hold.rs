@@ -3,15 +3,17 @@
 //!
 //! | event | the lease |
 //! |---|---|
-//! | the task arrives | counts from the last heartbeat that was answered before; the guard is told |
-//! | a heartbeat that named the run is answered with RUN or KILL | counts from the sending of that heartbeat; the guard is told |
+//! | the task arrives | counts from the last answered heartbeat; the guard gets the end of it |
+//! | a heartbeat that named the run is answered with RUN or KILL | counts from the sending of that heartbeat; the guard gets the new end |
 //! | a heartbeat is answered otherwise | is unchanged: the controller may have given the run up already |
 //! | it expires | the run is ended, and then reported as given up |
-//! | no process of the run is left | ends for the guard, too |
+//! | no process of the run is left | is cleared, also at the guard |
 
+use super::orders::Order;
+use super::outcome::not_started;
 use super::run::Fate;
 use super::{Effect, Hold, Slot, Timer};
-use api::wire::requests::apply::Job;
+use api::wire::requests::apply::Dispatch;
 use base::{Mono, Now, Round, TaskId, lease};
 
 /// The lease of a task had expired before the task arrived.
@@ -19,12 +21,12 @@ pub(super) struct BeyondLease;
 
 impl Slot {
     /// Until when a run of this task may continue, if it is exclusive.
-    pub(super) fn grant(&mut self, now: Now, job: &Job) -> Result<Option<Mono>, BeyondLease> {
-        let Some(term) = job.lease else { return Ok(None) };
-        let until = self.link.heard_from().map(|sent| sent + lease::held_term(term));
+    pub(super) fn grant(&mut self, now: Now, dispatch: &Dispatch) -> Result<Option<Mono>, BeyondLease> {
+        let Some(term) = dispatch.lease else { return Ok(None) };
+        let until = self.link.last_contact().map(|sent| sent + lease::held_term(term));
         if until.is_none_or(|until| until <= now.mono) {
             // The controller hands it out again with the next APPLY, unless it has given the agent up.
-            self.journal.warn(format!("task {} arrives after its lease has expired", job.task));
+            self.journal.warn(format!("task {} arrives after its lease has expired", dispatch.task));
             return Err(BeyondLease);
         }
         Ok(until)
@@ -66,13 +68,13 @@ impl Slot {
         self.kill(now);
     }
 
-    /// Whether the run must not be started any more; if so, it has ended without a start.
+    /// Whether the lease has expired before the start; then the run has ended without one.
     pub(super) fn is_beyond_lease(&mut self, now: Now) -> bool {
         if self.run.hold().is_none_or(|hold| now.mono < hold.until) {
             return false;
         }
         self.give_up(now);
-        self.end_without_run(now, super::outcome::killed_preparing());
+        self.end_without_run(now, not_started(Order::Kill));
         true
     }
 

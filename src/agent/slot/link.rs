@@ -31,8 +31,8 @@ pub(super) struct Link {
     beat: u32,
     /// Send times of the heartbeats since the last answered one, oldest first.
     beats: VecDeque<(u32, Mono)>,
-    /// Send time of the last heartbeat that the controller has answered: leases are counted from it.
-    heard_from: Option<Mono>,
+    /// Send time of the last heartbeat that the controller has answered: leases count from it.
+    last_contact: Option<Mono>,
     /// The APPLY that is on its way or parked.
     applied: Option<Applied>,
     /// Final reports of runs that the controller has not confirmed, oldest first, with the number of answered heartbeats
@@ -46,16 +46,16 @@ pub(super) struct Link {
 #[derive(Clone, Copy, Debug)]
 struct Applied {
     at: Mono,
-    /// Number of unanswered heartbeats that were sent before it: their answers do not know of it.
+    /// Number of unanswered heartbeats sent before the APPLY: their answers do not take it into account.
     heartbeats_before: u32,
 }
 
-/// The content of an answer to a heartbeat.
-pub(super) struct News {
-    /// Whether it is the first answer of all.
-    pub(super) joined: bool,
-    /// Whether this life of the controller may not know the earlier reports, or a connection has been lost since.
-    pub(super) new_controller: bool,
+/// An answer to a heartbeat, compared with the earlier ones.
+pub(super) struct Contact {
+    /// Whether the agent has just joined.
+    pub(super) is_first: bool,
+    /// Whether earlier reports may be lost: the controller has started again, or the connection is new.
+    pub(super) is_new_controller: bool,
 }
 
 impl Link {
@@ -86,7 +86,7 @@ impl Link {
         self.unanswered == 0
     }
 
-    pub(super) fn sign_of_life(
+    pub(super) fn next_heartbeat(
         &mut self,
         now: Mono,
         settings: &Settings,
@@ -111,26 +111,26 @@ impl Link {
         self.own_versions = Some(versions).filter(|versions| !versions.is_empty()).map(Arc::new);
     }
 
-    /// The send time of the heartbeat with this number, which the controller has received.
-    pub(super) fn beat_heard(&mut self, number: u32) -> Option<Mono> {
+    /// The controller has received the heartbeat with this number; returns the send time.
+    pub(super) fn beat_received(&mut self, number: u32) -> Option<Mono> {
         let at = self.beats.iter().position(|(beat, _)| *beat == number)?;
         let sent = self.beats.drain(..=at).next_back().map(|(_, sent)| sent);
-        self.heard_from = self.heard_from.max(sent);
+        self.last_contact = self.last_contact.max(sent);
         sent
     }
 
-    /// When the controller is known to have had contact with this agent.
-    pub(super) const fn heard_from(&self) -> Option<Mono> {
-        self.heard_from
+    /// Send time of the last heartbeat that the controller has received.
+    pub(super) const fn last_contact(&self) -> Option<Mono> {
+        self.last_contact
     }
 
     /// A heartbeat is answered; `parked` is false if the controller has no APPLY of this agent, and no task on its way to
     /// it.
-    pub(super) fn handle_answer(&mut self, controller: u64, parked: bool) -> News {
+    pub(super) fn handle_answer(&mut self, controller: u64, parked: bool) -> Contact {
         self.unanswered = 0;
         self.rejections = 0;
-        let new_controller = self.controller.replace(controller) != Some(controller);
-        // It or its answer was lost, on a connection that was silently replaced (docs/design/hazards.md, A5).
+        let is_new_controller = self.controller.replace(controller) != Some(controller);
+        // The APPLY or its answer was lost, on a connection that was silently replaced (docs/design/hazards.md, A5).
         let is_lost = |applied: &mut Applied| match applied.heartbeats_before {
             0 => !parked,
             before => {
@@ -138,8 +138,8 @@ impl Link {
                 false
             }
         };
-        self.applied.take_if(|applied| new_controller || is_lost(applied));
-        News { joined: !std::mem::replace(&mut self.joined, true), new_controller }
+        self.applied.take_if(|applied| is_new_controller || is_lost(applied));
+        Contact { is_first: !std::mem::replace(&mut self.joined, true), is_new_controller }
     }
 
     pub(super) const fn has_applied(&self) -> bool {
@@ -156,19 +156,19 @@ impl Link {
         self.applied = Some(Applied { at: now, heartbeats_before: self.unanswered });
     }
 
-    /// The APPLY has been answered, in whatever way.
+    /// The APPLY has an answer.
     pub(super) const fn answered(&mut self) {
         self.applied = None;
     }
 
-    /// Forgets an APPLY that was sent at least this long ago; true if there is none any more.
+    /// Forgets an APPLY that was sent at least this long ago; true if none is pending.
     pub(super) fn forget_apply(&mut self, now: Mono, age: Duration) -> bool {
         self.applied.take_if(|applied| now.since(applied.at) >= age);
         self.applied.is_none()
     }
 
-    /// The controller rejects this agent: another process has its id, or the two do not understand each other. The number of
-    /// heartbeats that were rejected in a row.
+    /// The controller rejects this agent: another process has its id, or their versions do not match. Returns the number of
+    /// heartbeats rejected in a row.
     const fn rejected(&mut self) -> u32 {
         self.unanswered = 0;
         self.applied = None;
@@ -199,8 +199,7 @@ impl Link {
 
     /// The final report of this run, if it has not been confirmed.
     pub(super) fn unconfirmed(&self, task: TaskId, round: Round) -> Option<&Report> {
-        let of_it = |report: &&Report| (report.task, report.round) == (task, Some(round));
-        self.unconfirmed_reports().find(of_it)
+        self.unconfirmed_reports().find(|report| (report.task, report.round) == (task, Some(round)))
     }
 
     /// The reports that have not been confirmed although a heartbeat sent after them has been answered.
@@ -229,7 +228,7 @@ impl Slot {
         self.heartbeat(now);
     }
 
-    /// Tells why at once, because the agent gives up some heartbeats later.
+    /// Logs the reason at once, because the agent gives up some heartbeats later.
     pub(super) fn rejected(&mut self, reason: String) {
         match self.link.rejected() {
             1 => self.journal.warn(format!("the controller refuses this agent: {reason}")),
@@ -244,8 +243,8 @@ impl Slot {
             self.effects.push_back(Effect::Reconnect);
         }
         let (busy, run) = (!self.run.is_free(), self.run.id());
-        let mut heartbeat = self.link.sign_of_life(now.mono, &self.settings, busy, run, self.tools.poll_told());
-        (heartbeat.epoch, heartbeat.skew) = (self.epochs.told(), self.skew.told());
+        let mut heartbeat = self.link.next_heartbeat(now.mono, &self.settings, busy, run, self.tools.poll_report());
+        (heartbeat.epoch, heartbeat.skew) = (self.epochs.present(), self.skew.reported());
         self.effects.push_back(Effect::Send(FromAgent::Heartbeat(heartbeat)));
         self.timers.set(Timer::Heartbeat, now.mono + self.settings.heartbeat_interval);
     }

@@ -1,4 +1,4 @@
-//! The orders of the controller about a run: to end it, to drop it, or to tell it to finish early.
+//! Orders about a run: to kill it, to drop it, or to let it finish early.
 //!
 //! | order | a run that prepares | a run whose run.sh runs | a run that has ended |
 //! |---|---|---|---|
@@ -6,14 +6,14 @@
 //! | drop | as a kill, without a report | as a kill, without a report | is not reported |
 //! | finish | does not start, which is no failure | gets a file and SIGTERM, and after the grace time of its step the kill ladder | unchanged |
 //!
-//! A kill overrides an earlier order to finish; after a kill there is nothing left to finish. Orders are repeated by the
-//! controller, and each has an effect once.
+//! A kill overrides an earlier order to finish, and a later one has no effect. The controller repeats orders; each is carried
+//! out once.
 
 use std::collections::VecDeque;
 
-use super::outcome::{killed_preparing, told_preparing};
-use super::run::{Run, State, Taken};
-use super::{Effect, Failure, Signal, Slot, Timer};
+use super::outcome::not_started;
+use super::run::{ActiveRun, Run, State};
+use super::{Effect, Signal, Slot, Timer};
 use api::wire::publish::Published;
 use base::{Now, Round, TaskId};
 use proc::ladder::RunMachine;
@@ -25,6 +25,7 @@ pub(super) struct EarlyOrders(VecDeque<(TaskId, Round, Order)>);
 /// Most early orders.
 const EARLY_ORDERS_MAX: usize = 64;
 
+/// The end of a run, as ordered by the controller or by the agent itself. The strongest order is the least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Order {
     Kill,
@@ -41,9 +42,9 @@ impl EarlyOrders {
 
     /// The strongest order for a run that arrives.
     fn take(&mut self, (task, round): (TaskId, Round)) -> Option<Order> {
-        let is_for_it = |early: &(TaskId, Round, Order)| (early.0, early.1) == (task, round);
-        let strongest = self.0.iter().filter(|early| is_for_it(early)).map(|early| early.2).min()?;
-        self.0.retain(|early| !is_for_it(early));
+        let is_of_run = |early: &(TaskId, Round, Order)| (early.0, early.1) == (task, round);
+        let strongest = self.0.iter().filter(|early| is_of_run(early)).map(|early| early.2).min()?;
+        self.0.retain(|early| !is_of_run(early));
         Some(strongest)
     }
 }
@@ -83,7 +84,7 @@ impl Slot {
         }
     }
 
-    /// The result of this run is not wanted any more.
+    /// The controller does not want the result of this run.
     pub(super) fn drop_run(&mut self, now: Now, task: TaskId, round: Round) {
         if self.run.id() == Some((task, round)) {
             self.drop_list();
@@ -91,10 +92,10 @@ impl Slot {
             if self.run.is_leased() {
                 return self.give_up(now);
             }
-            self.run.unwanted();
+            self.run.drop_result();
             self.kill(now);
             if self.run.is_finished() {
-                // Its report has waited for the controller; no other event will come.
+                // The report has waited for the controller, and no other event frees the slot.
                 self.release(now);
             }
         }
@@ -106,55 +107,56 @@ impl Slot {
         if self.run.is_keeping() {
             self.effects.push_back(Effect::AbortKeep);
         }
-        let Run::Taken(run) = &mut self.run else { return };
-        if ended || std::mem::replace(&mut run.killed, true) {
+        let Run::Active(run) = &mut self.run else { return };
+        if ended || run.order.replace(Order::Kill) == Some(Order::Kill) {
             return;
         }
         self.timers.clear(&Timer::Grace);
-        self.end_by(now, killed_preparing);
+        self.end_by(now, Order::Kill);
     }
 
     /// Tells the run to finish early.
     pub(super) fn finish(&mut self, now: Now) {
         let ended = self.run.has_ended();
-        let Run::Taken(run) = &mut self.run else { return };
-        // Only a task of a step knows what that means.
-        if ended || run.killed || run.job.grace.is_none() || std::mem::replace(&mut run.told, true) {
+        let Run::Active(run) = &mut self.run else { return };
+        // Only the task of a step has a file for this order.
+        if ended || run.order.is_some() || run.dispatch.grace.is_none() {
             return;
         }
+        run.order = Some(Order::Finish);
         match run.is_running() {
-            true => self.tell_to_finish(now),
-            false => self.end_by(now, told_preparing),
+            true => self.order_to_finish(now),
+            false => self.end_by(now, Order::Finish),
         }
     }
 
-    /// Ends a run, whatever it does.
-    fn end_by(&mut self, now: Now, without_run: fn() -> Failure) {
-        let Run::Taken(run) = &mut self.run else { return };
+    /// Ends a run in any state.
+    fn end_by(&mut self, now: Now, order: Order) {
+        let Run::Active(run) = &mut self.run else { return };
         match run.state {
             State::Preparing => self.effects.push_back(Effect::AbortPrepare),
             State::Starting { .. } if self.timers.is_set(&Timer::Respawn) => {
-                self.end_without_run(now, without_run());
+                self.end_without_run(now, not_started(order));
             }
             _ => self.step(now, |machine, terms| machine.end(now, terms)),
         }
     }
 
-    /// Tells a run.sh that runs.
-    pub(super) fn tell_to_finish(&mut self, now: Now) {
-        let Run::Taken(run) = &self.run else { return };
-        let grace = run.job.grace.unwrap_or_default();
+    /// Tells a running run.sh.
+    pub(super) fn order_to_finish(&mut self, now: Now) {
+        let Run::Active(run) = &self.run else { return };
+        let grace = run.dispatch.grace.unwrap_or_default();
         // The file comes first: a run that gets the signal may look for it at once.
         self.effects.extend([Effect::TellToFinish, Effect::Signal(Signal::Terminate)]);
         self.timers.set(Timer::Grace, now.mono + grace);
     }
 
-    /// The time in which a run could finish has passed.
+    /// The grace time of the run has passed.
     pub(super) fn end_grace(&mut self, now: Now) {
-        if let Run::Taken(run) = &self.run
-            && let Taken { state: State::Run(RunMachine { end: None, .. }), job, .. } = &**run
+        if let Run::Active(run) = &self.run
+            && let ActiveRun { state: State::Run(RunMachine { end: None, .. }), dispatch, .. } = &**run
         {
-            self.journal.warn(format!("task {} was told to finish and has not; ending it", job.task));
+            self.journal.warn(format!("task {} was told to finish and has not; ending it", dispatch.task));
             self.step(now, |machine, terms| machine.end(now, terms));
         }
     }

@@ -1,5 +1,6 @@
 //! Data of effects, and their results.
 
+use super::orders::Order;
 use base::{Defer, ExitCode, Mono, OutputBytes, Provided, RunResult};
 
 /// How long the run of an exclusive task may continue.
@@ -16,8 +17,8 @@ pub struct Hold {
 pub enum Ending {
     /// On request, and the controller has confirmed its exit.
     Left,
-    /// On request, but the controller does not answer: the next agent of the name has to replace it.
-    Unheard,
+    /// On request, but the controller does not answer: the next agent of the name has to replace this one.
+    Unconfirmed,
     /// The controller rejects it, for this reason.
     Rejected(String),
 }
@@ -38,7 +39,7 @@ pub enum SpawnFailure {
     Busy,
     /// A retry would not help.
     Failed(Failure),
-    /// It is a command that cannot be started: as in a shell, that is the result of the run.
+    /// A command cannot be started. As in a shell, that is the result of the run.
     Exited(Box<Exited>),
 }
 
@@ -72,13 +73,13 @@ pub struct Exited {
 pub enum ProvideFolder {
     /// These locations.
     Read(Box<Provided>),
-    /// It cannot be used, for this reason, as one sentence.
+    /// The folder cannot be used, for this reason, as one sentence.
     Invalid(String),
 }
 
 impl ProvideFolder {
-    /// What a run with this result provides: nothing if it has failed, unless it was told to finish. An invalid folder makes a
-    /// run fail.
+    /// The locations that a run with this result provides: none if it has failed, unless it was told to finish. An invalid
+    /// folder makes a run fail.
     pub(super) fn count(self, result: &mut RunResult, told: bool) -> Option<Box<Provided>> {
         if result.exit_code != ExitCode::SUCCESS && !told {
             return None;
@@ -125,17 +126,16 @@ impl Exited {
     }
 }
 
-/// The failure of a run that is killed before it starts.
-pub(super) fn killed_preparing() -> Failure {
-    Failure { exit_code: ExitCode::KILLED_PREPARING, error: "killed during its preparation".to_owned() }
+/// The end of a run that gets this order before it starts.
+pub(super) fn not_started(order: Order) -> Failure {
+    let error = match order {
+        Order::Kill => "killed during its preparation",
+        Order::Finish => "told to finish during its preparation",
+    };
+    Failure { exit_code: ExitCode::KILLED_PREPARING, error: error.to_owned() }
 }
 
-/// The end of a run that is told to finish before it starts.
-pub(super) fn told_preparing() -> Failure {
-    Failure { exit_code: ExitCode::KILLED_PREPARING, error: "told to finish during its preparation".to_owned() }
-}
-
-/// The report for a run that had to be ended because of its lease, however it ended.
+/// The reported result of a run whose lease has expired, however the run ended.
 pub(super) fn lease_over() -> RunResult {
     let error = "its agent could not reach the controller, and its lease expired".to_owned();
     RunResult::of(ExitCode::LEASE_OVER, error)

@@ -1,27 +1,27 @@
-//! What a run tells about how far it is, in a file: read soon after its start, with each heartbeat, and after a change.
+//! The progress of a run, from the file that its program writes: read soon after the start, with each heartbeat, and after a change.
 //!
-//! A short run pays one timer for it. However often a run writes the file, it is read twice a second, and so told twice a second.
+//! A short run pays one timer. The file is read, and reported, at most twice a second.
 
 use std::time::Duration;
 
 use super::{Effect, Slot, Timer};
 use base::{Now, Progress};
 
-/// The time from the start of a run to the first look.
+/// The time from the start of a run to the first read.
 pub(super) const FIRST_LOOK: Duration = Duration::from_millis(250);
 
-/// The time between two looks at a file that changes.
+/// The time between two reads of a file that changes.
 const PAUSE: Duration = Duration::from_millis(500);
 
 impl Slot {
-    /// The file was looked at.
+    /// The file has been read.
     pub fn handle_progress(&mut self, now: Now, progress: Option<Progress>) {
-        if progress.is_some_and(|progress| self.run.tell(progress)) {
+        if progress.is_some_and(|progress| self.run.set_progress(progress)) {
             self.report_soon(now);
         }
     }
 
-    /// The file has changed since the last look.
+    /// The file has changed since the last read.
     pub fn handle_progress_change(&mut self, now: Now) {
         self.timers.set(Timer::Progress, now.mono + PAUSE);
     }

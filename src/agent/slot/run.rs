@@ -1,8 +1,8 @@
-//! The phases of one run, from the job to the clean slot.
+//! The phases of one run, from its dispatch to the clean slot.
 //!
 //! | state | event | next state |
 //! |---|---|---|
-//! | Free | a job | Preparing |
+//! | Free | a dispatch | Preparing |
 //! | Preparing | prepared | Starting, or Ended if it failed or is to be killed |
 //! | Starting | started; did not start | Running; Ended: both are [`State::Run`] |
 //! | Running | run.sh has ended, or cannot be ended ([`super::foreign`]) | Ended |
@@ -14,11 +14,13 @@
 
 use std::time::Duration;
 
-use super::outcome::{killed_preparing, lease_over, told_preparing};
+use super::foreign::Foreign;
+use super::orders::Order;
+use super::outcome::{lease_over, not_started};
 use super::progress::FIRST_LOOK;
 use super::run_order::RunOrder;
 use super::{Effect, Exited, Failure, Hold, Slot, SpawnFailure, Timer};
-use api::wire::requests::apply::Job;
+use api::wire::requests::apply::Dispatch;
 use api::wire::requests::report::Report;
 use base::{ExitCode, Mono, Now, Phase, PhaseTimes, Progress, Provided, Round, RunResult, TaskId};
 use proc::ladder::{RunMachine, SWEEP_INTERVAL, Step, Terms};
@@ -28,7 +30,7 @@ use proc::ladder::{RunMachine, SWEEP_INTERVAL, Step, Terms};
 const RESPAWN_DELAY: Duration = Duration::from_millis(2);
 const RESPAWNS_MAX: u32 = 5;
 
-/// Time between two checks of the remains of a run, if a process of it may not be signalled. SIGCHLD reports its end, and
+/// Time between two checks of the remains of a run that has a process which may not be signalled. SIGCHLD reports its end, and
 /// each check is a scan of `/proc`.
 const REFUSED_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -36,43 +38,35 @@ const REFUSED_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) enum Run {
     #[default]
     Free,
-    Taken(Box<Taken>),
+    Active(Box<ActiveRun>),
     /// The run has ended, but a process of it has not: see [`super::foreign`].
     Held,
 }
 
 #[derive(Debug)]
-pub(super) struct Taken {
-    pub(super) job: RunOrder,
+pub(super) struct ActiveRun {
+    pub(super) dispatch: RunOrder,
     pub(super) state: State,
     pub(super) times: PhaseTimes,
     /// Start of run.sh.
     since: Option<Mono>,
-    /// Whether it must end, or had to when it ended.
-    pub(super) killed: bool,
-    /// Whether it is told to finish early, or was when it ended.
-    pub(super) told: bool,
-    /// The newest progress that it has told.
+    /// The strongest order before the end of run.sh.
+    pub(super) order: Option<Order>,
     progress: Option<Box<Progress>>,
-    /// The locations that it provides, once it has ended.
+    /// The locations that an ended run of a step provides.
     provided: Option<Box<Provided>>,
     pub(super) fate: Fate,
-    /// How long an exclusive run may continue; `None` for other runs, and when no process of it is left.
+    /// How long an exclusive run may continue; `None` for other runs, and when no process is left.
     hold: Option<Hold>,
-    /// Whether a process of it could not be signalled.
-    pub(super) refused: bool,
-    /// Whether that process is run.sh itself, which counts as ended but may still be running.
-    pub(super) unended: bool,
-    /// Whether that process keeps the slot after the run.
-    pub(super) held: bool,
+    pub(super) foreign: Foreign,
 }
 
 /// The fate of a finished run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// Its result is reported.
+    /// The result is reported.
     Reported,
-    /// It was ended because of its lease. The controller waits for that report before another round.
+    /// The lease has ended the run. The controller waits for that report before another round.
     GivenUp,
     /// The controller does not want a report.
     Dropped,
@@ -99,20 +93,29 @@ pub(super) enum State {
 }
 
 impl Run {
-    pub(super) fn start(&mut self, now: Now, job: &Job) {
-        let job = RunOrder::from(job);
+    pub(super) fn start(&mut self, now: Now, dispatch: &Dispatch) {
+        let dispatch = RunOrder::from(dispatch);
         let times = PhaseTimes { prepare: Some(now.wall), ..PhaseTimes::default() };
         let (state, fate) = (State::Preparing, Fate::Reported);
-        let [killed, told, refused, unended, held] = [false; 5];
-        let (since, hold, provided, progress) = (None, None, None, None);
-        let run =
-            Taken { job, state, times, since, killed, told, progress, provided, fate, hold, refused, unended, held };
-        *self = Self::Taken(Box::new(run));
+        let (since, order, hold, provided, progress) = (None, None, None, None, None);
+        let run = ActiveRun {
+            dispatch,
+            state,
+            times,
+            since,
+            order,
+            progress,
+            provided,
+            fate,
+            hold,
+            foreign: Foreign::default(),
+        };
+        *self = Self::Active(Box::new(run));
     }
 
     /// The run has ended.
     pub(super) fn clear(&mut self) {
-        *self = if self.taken().is_some_and(|run| run.held) { Self::Held } else { Self::Free };
+        *self = if self.active().is_some_and(|run| run.foreign.keeps_slot()) { Self::Held } else { Self::Free };
     }
 
     pub(super) const fn is_free(&self) -> bool {
@@ -120,46 +123,46 @@ impl Run {
     }
 
     pub(super) fn is_finished(&self) -> bool {
-        self.taken().is_some_and(|run| matches!(run.state, State::Finished { .. }))
+        self.active().is_some_and(|run| matches!(run.state, State::Finished { .. }))
     }
 
-    pub(super) fn taken(&self) -> Option<&Taken> {
+    pub(super) fn active(&self) -> Option<&ActiveRun> {
         match self {
             Self::Free | Self::Held => None,
-            Self::Taken(run) => Some(run),
+            Self::Active(run) => Some(run),
         }
     }
 
     pub(super) fn id(&self) -> Option<(TaskId, Round)> {
-        self.taken().map(|run| (run.job.task, run.job.round))
+        self.active().map(|run| (run.dispatch.task, run.dispatch.round))
     }
 
-    /// Takes what it tells; true if that is news.
-    pub(super) fn tell(&mut self, progress: Progress) -> bool {
-        let Self::Taken(run) = self else { return false };
-        let is_news = run.is_running() && run.progress.as_deref() != Some(&progress);
-        if is_news {
+    /// Sets the progress of a running run; true if it has changed.
+    pub(super) fn set_progress(&mut self, progress: Progress) -> bool {
+        let Self::Active(run) = self else { return false };
+        let has_changed = run.is_running() && run.progress.as_deref() != Some(&progress);
+        if has_changed {
             run.progress = Some(Box::new(progress));
         }
-        is_news
+        has_changed
     }
 
     /// Whether run.sh has been started and has not ended.
     pub(super) fn writes(&self) -> bool {
-        self.taken().is_some_and(Taken::is_running)
+        self.active().is_some_and(ActiveRun::is_running)
     }
 
     pub(super) fn batch_delay(&self) -> Option<Duration> {
-        self.taken().map(|run| run.job.batch_delay)
+        self.active().map(|run| run.dispatch.batch_delay)
     }
 
-    /// Its result will not be reported.
-    pub(super) fn unwanted(&mut self) {
+    /// No result will be reported.
+    pub(super) fn drop_result(&mut self) {
         self.set_fate(Fate::Dropped);
     }
 
     pub(super) fn set_fate(&mut self, fate: Fate) {
-        if let Self::Taken(run) = self
+        if let Self::Active(run) = self
             && run.fate != Fate::Dropped
         {
             run.fate = fate;
@@ -167,61 +170,60 @@ impl Run {
     }
 
     pub(super) fn is_given_up(&self) -> bool {
-        self.taken().is_some_and(|run| run.fate == Fate::GivenUp)
+        self.active().is_some_and(|run| run.fate == Fate::GivenUp)
     }
 
     pub(super) fn is_leased(&self) -> bool {
-        self.taken().is_some_and(|run| run.job.lease.is_some())
+        self.active().is_some_and(|run| run.dispatch.lease.is_some())
     }
 
     /// The term of its lease.
     pub(super) fn term(&self) -> Duration {
-        self.taken().and_then(|run| run.job.lease).unwrap_or_default()
+        self.active().and_then(|run| run.dispatch.lease).unwrap_or_default()
     }
 
     pub(super) fn hold(&self) -> Option<Hold> {
-        self.taken().and_then(|run| run.hold)
+        self.active().and_then(|run| run.hold)
     }
 
     pub(super) fn set_hold(&mut self, hold: Option<Hold>) {
-        if let Self::Taken(run) = self {
+        if let Self::Active(run) = self {
             run.hold = hold;
         }
     }
 
-    /// Whether its result is known.
+    /// Whether the result is known.
     pub(super) fn has_ended(&self) -> bool {
-        let is_before = |run: &Taken| matches!(run.state, State::Preparing | State::Starting { .. });
-        self.taken().is_some_and(|run| !is_before(run) && !run.is_running())
+        let is_before = |run: &ActiveRun| matches!(run.state, State::Preparing | State::Starting { .. });
+        self.active().is_some_and(|run| !is_before(run) && !run.is_running())
     }
 
-    /// It gives way to a stop: unless its result is known already, another agent will run the task.
+    /// The agent stops. Without a known result, the task runs again on another agent.
     pub(super) fn give_way(&mut self) {
-        // Without its files, a result is not complete.
+        // A result without the kept files is not complete.
         if !self.has_ended() || self.is_keeping() {
-            self.unwanted();
+            self.drop_result();
         }
     }
 
-    /// A report on it, if one is wanted.
+    /// The report of the run, if the controller wants one.
     pub(super) fn report(&self, now: Now) -> Option<Report> {
-        let run = self.taken()?;
+        let run = self.active()?;
         let (phase, result) = match &run.state {
             _ if run.fate == Fate::Dropped => return None,
             State::Finished { .. } if run.fate == Fate::GivenUp => (Phase::Finished, Some(lease_over())),
             _ if run.fate == Fate::GivenUp => return None,
             State::Preparing | State::Starting { .. } => (Phase::Preparing, None),
             State::Run(RunMachine { end: None, .. }) => (Phase::Running, None),
-            // A result without the files would count if the agent died meanwhile.
-            State::Run(_) | State::Keeping { .. } if run.job.has_outputs => (Phase::Ended, None),
+            // If the agent died before the files are kept, a result without them would count.
+            State::Run(_) | State::Keeping { .. } if run.dispatch.has_outputs => (Phase::Ended, None),
             State::Run(machine) if run.writes_on(machine) => (Phase::Ended, None),
             State::Run(RunMachine { end: Some(result), .. })
             | State::Keeping { result }
             | State::Removing { result } => (Phase::Ended, Some(result.clone())),
             State::Finished { result } => (Phase::Finished, Some(result.clone())),
         };
-        let (task, round) = (run.job.task, Some(run.job.round));
-        // A run that has ended has no time limit any more.
+        let (task, round) = (run.dispatch.task, Some(run.dispatch.round));
         let provided = if phase == Phase::Finished { run.provided.clone() } else { None };
         let ran = run.since.filter(|_| phase == Phase::Running).map(|since| now.mono.since(since));
         let progress = run.progress.clone().filter(|_| phase == Phase::Running);
@@ -230,25 +232,29 @@ impl Run {
     }
 }
 
-impl Taken {
+impl ActiveRun {
     /// Whether run.sh is running.
     pub(super) const fn is_running(&self) -> bool {
         matches!(self.state, State::Run(RunMachine { end: None, .. }))
+    }
+
+    /// Whether the run was ordered to end before run.sh did.
+    pub(super) fn is_killed(&self) -> bool {
+        self.order == Some(Order::Kill)
     }
 }
 
 impl Slot {
     /// The work folder is ready, or cannot be made.
     pub fn handle_prepared(&mut self, now: Now, outcome: Result<(), Failure>) {
-        let Run::Taken(run) = &mut self.run else { return };
+        let Run::Active(run) = &mut self.run else { return };
         if run.state != State::Preparing {
             return;
         }
-        match outcome {
-            Err(failure) => self.end_without_run(now, failure),
-            Ok(()) if run.killed => self.end_without_run(now, killed_preparing()),
-            Ok(()) if run.told => self.end_without_run(now, told_preparing()),
-            Ok(()) => {
+        match (outcome, run.order) {
+            (Err(failure), _) => self.end_without_run(now, failure),
+            (Ok(()), Some(order)) => self.end_without_run(now, not_started(order)),
+            (Ok(()), None) => {
                 run.state = State::Starting { tries: 0 };
                 self.effects.push_back(Effect::Spawn);
             }
@@ -257,20 +263,20 @@ impl Slot {
 
     /// run.sh has been started, or could not be.
     pub fn handle_spawned(&mut self, now: Now, outcome: Result<(), SpawnFailure>) {
-        let Run::Taken(run) = &mut self.run else { return };
+        let Run::Active(run) = &mut self.run else { return };
         let State::Starting { tries } = &mut run.state else { return };
         match outcome {
             Ok(()) => {
                 run.state = State::Run(RunMachine::started());
                 run.times.run = Some(now.wall);
                 run.since = Some(now.mono);
-                let (killed, told) = (run.killed, run.told);
+                let order = run.order;
                 self.report_soon(now);
                 self.timers.set(Timer::Progress, now.mono + FIRST_LOOK);
-                if killed {
-                    self.step(now, |machine, terms| machine.end(now, terms));
-                } else if told {
-                    self.tell_to_finish(now);
+                match order {
+                    Some(Order::Kill) => self.step(now, |machine, terms| machine.end(now, terms)),
+                    Some(Order::Finish) => self.order_to_finish(now),
+                    None => {}
                 }
             }
             Err(SpawnFailure::Busy) if *tries < RESPAWNS_MAX => {
@@ -291,21 +297,19 @@ impl Slot {
 
     /// run.sh has ended; processes that it started may be left.
     pub fn handle_exited(&mut self, now: Now, exited: Exited) {
-        let Run::Taken(run) = &mut self.run else { return };
-        if run.is_running() || std::mem::take(&mut run.unended) {
+        let Run::Active(run) = &mut self.run else { return };
+        if run.is_running() || run.foreign.end_root() {
             self.handle_known(now, exited);
         }
     }
 
     /// The run has ended, with these facts about run.sh.
     pub(super) fn handle_known(&mut self, now: Now, mut exited: Exited) {
-        let Run::Taken(run) = &mut self.run else { return };
+        let Run::Active(run) = &mut self.run else { return };
         let provided = exited.provided.take();
-        let mut result = exited.into_result(!run.killed && !run.told);
-        run.provided = match provided {
-            Some(provided) if !run.killed => provided.count(&mut result, run.told),
-            Some(_) | None => None,
-        };
+        let mut result = exited.into_result(run.order.is_none());
+        let provided = provided.filter(|_| !run.is_killed());
+        run.provided = provided.and_then(|provided| provided.count(&mut result, run.order == Some(Order::Finish)));
         self.end(now, result);
     }
 
@@ -317,11 +321,11 @@ impl Slot {
     }
 
     fn end(&mut self, now: Now, mut result: RunResult) {
-        let Run::Taken(run) = &mut self.run else { return };
-        result.told_to_finish = run.told && !run.killed;
+        let Run::Active(run) = &mut self.run else { return };
+        result.told_to_finish = run.order == Some(Order::Finish);
         run.times.end = Some(now.wall);
         if run.hold.is_some_and(|hold| hold.until <= now.mono) && result.exit_code.0 < 0 && run.fate == Fate::Reported {
-            // The guard has ended it, or it was never started: that is no failure of the tool.
+            // The guard has ended the run, or nothing was started: that is no failure of the tool.
             run.fate = Fate::GivenUp;
         }
         match &mut run.state {
@@ -335,15 +339,16 @@ impl Slot {
         self.effects.push_back(Effect::CheckTree);
     }
 
-    /// Whether any process of the tree is left, and how many have ended since the last check. Processes that ended before
-    /// any signal was sent were not left behind.
+    /// The result of a check: whether any process of the tree is left, and how many have ended since the last check. A process
+    /// that ended before the first signal was not left behind.
     pub fn handle_tree(&mut self, now: Now, left: bool, reaped: u32) {
         if !left {
             self.let_go(now);
         }
-        let Run::Taken(run) = &mut self.run else { return };
+        let Run::Active(run) = &mut self.run else { return };
+        let is_killed = run.is_killed();
         if let State::Run(machine) = &mut run.state
-            && (run.killed || machine.is_signalled())
+            && (is_killed || machine.is_signalled())
             && let Some(result) = &mut machine.end
         {
             result.reaped = result.reaped.saturating_add(reaped);
@@ -354,14 +359,14 @@ impl Slot {
     /// Carries out the next step for the processes of the run after an event.
     pub(super) fn step(&mut self, now: Now, event: impl FnOnce(&mut RunMachine<RunResult>, &Terms) -> Step) {
         let is_late = self.is_late(now);
-        let Run::Taken(run) = &mut self.run else { return };
+        let Run::Active(run) = &mut self.run else { return };
         let State::Run(machine) = &mut run.state else { return };
         let terms = Terms {
             is_polite: !is_late,
             kill_interval: self.settings.kill_interval,
             kills_max: Some(self.settings.kill_count),
             grace: self.settings.straggler_grace,
-            sweep_interval: if run.refused { REFUSED_INTERVAL } else { SWEEP_INTERVAL },
+            sweep_interval: if run.foreign == Foreign::None { SWEEP_INTERVAL } else { REFUSED_INTERVAL },
             sweeps_max: None,
         };
         let step = event(machine, &terms);
@@ -376,7 +381,7 @@ impl Slot {
 
     /// The work folder has been removed.
     pub fn handle_removed(&mut self, now: Now) {
-        let Run::Taken(run) = &mut self.run else { return };
+        let Run::Active(run) = &mut self.run else { return };
         let State::Removing { result } = &run.state else { return };
         run.times.finish = Some(now.wall);
         run.state = State::Finished { result: result.clone() };
@@ -398,7 +403,7 @@ impl Slot {
     }
 
     pub(super) fn run_timer(&mut self, now: Now, timer: Timer) {
-        let Run::Taken(run) = &mut self.run else { return };
+        let Run::Active(run) = &mut self.run else { return };
         match (timer, &mut run.state) {
             (Timer::Signal, State::Run(_)) => self.step(now, |machine, terms| machine.handle_timeout(now, terms)),
             (Timer::Respawn, State::Starting { .. }) => self.effects.push_back(Effect::Spawn),

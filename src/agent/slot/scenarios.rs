@@ -74,7 +74,7 @@ impl Host {
 
     fn with_a_run(mut self) -> Self {
         let host = &mut self;
-        host.answer(ToAgent::Job(Box::new(job(1))));
+        host.answer(ToAgent::Dispatch(Box::new(dispatch(1))));
         host.slot.handle_prepared(host.now, Ok(()));
         host.slot.handle_spawned(host.now, Ok(()));
         host.settle();
@@ -111,7 +111,7 @@ impl Host {
     }
 
     fn kill(&mut self) -> Vec<Effect> {
-        self.slot.handle_published(self.now, Published::Kill(job(1).task, job(1).round));
+        self.slot.handle_published(self.now, Published::Kill(dispatch(1).task, dispatch(1).round));
         self.settle()
     }
 
@@ -178,8 +178,8 @@ fn heard(controller: u64) -> ToAgent {
     })
 }
 
-fn job(number: u64) -> Job {
-    Job {
+fn dispatch(number: u64) -> Dispatch {
+    Dispatch {
         files: None,
         task: TaskId::new(Wall::from_micros(number), [0; 5]),
         round: Round(0),
@@ -245,15 +245,15 @@ fn an_agent_says_hello_and_then_asks_for_a_task() {
     assert_eq!(host.answer(heard(1)), [Effect::Ready, apply()]);
     assert_eq!(host.answer(heard(1)), [], "one APPLY is enough");
     host.now.mono = host.now.mono + INTERVAL * 2;
-    assert_eq!(host.answer(ToAgent::NoJob), [apply()]);
+    assert_eq!(host.answer(ToAgent::NoTask), [apply()]);
 }
 
 /// A short task costs two messages, and the second asks for the next task.
 #[test]
 fn a_short_task_costs_two_reports() {
     let mut host = Host::idle();
-    host.slot.handle_answer(host.now, ToAgent::Job(Box::new(job(1))));
-    assert_eq!(host.slot.poll_effect(host.now), Some(Effect::Prepare(Box::new(job(1)))));
+    host.slot.handle_answer(host.now, ToAgent::Dispatch(Box::new(dispatch(1))));
+    assert_eq!(host.slot.poll_effect(host.now), Some(Effect::Prepare(Box::new(dispatch(1)))));
     host.slot.handle_prepared(host.now, Ok(()));
     assert_eq!(host.slot.poll_effect(host.now), Some(Effect::Spawn));
     host.slot.handle_spawned(host.now, Ok(()));
@@ -274,7 +274,7 @@ fn a_short_task_costs_two_reports() {
 #[test]
 fn a_preparation_that_takes_time_is_reported() {
     let mut host = Host::idle();
-    let effects = host.answer(ToAgent::Job(Box::new(job(1))));
+    let effects = host.answer(ToAgent::Dispatch(Box::new(dispatch(1))));
     assert_eq!(reports(&effects), [(Phase::Preparing, None)]);
 }
 
@@ -282,7 +282,7 @@ fn a_preparation_that_takes_time_is_reported() {
 #[test]
 fn a_failed_preparation_ends_the_run_with_its_code() {
     let mut host = Host::idle();
-    host.answer(ToAgent::Job(Box::new(job(1))));
+    host.answer(ToAgent::Dispatch(Box::new(dispatch(1))));
     let failure = Failure { exit_code: ExitCode::TOOL_MISSING, error: "no such tool".to_owned() };
     host.slot.handle_prepared(host.now, Err(failure));
     assert_eq!(reports(&host.clean()), [(Phase::Finished, Some(-129))]);
@@ -291,7 +291,7 @@ fn a_failed_preparation_ends_the_run_with_its_code() {
 #[test]
 fn a_kill_while_preparing_gives_minus_128() {
     let mut host = Host::idle();
-    host.answer(ToAgent::Job(Box::new(job(1))));
+    host.answer(ToAgent::Dispatch(Box::new(dispatch(1))));
     assert_eq!(host.kill(), [Effect::AbortPrepare]);
     assert_eq!(host.kill(), [], "a second kill changes nothing");
     host.slot.handle_prepared(host.now, Ok(()));
@@ -303,7 +303,7 @@ fn a_kill_while_preparing_gives_minus_128() {
 fn a_kill_may_come_before_its_task() {
     let mut host = Host::idle();
     assert_eq!(host.kill(), []);
-    let effects = host.answer(ToAgent::Job(Box::new(job(1))));
+    let effects = host.answer(ToAgent::Dispatch(Box::new(dispatch(1))));
     assert!(effects.contains(&Effect::AbortPrepare), "{effects:?}");
 }
 
@@ -421,7 +421,7 @@ fn a_process_that_may_not_be_ended_holds_the_slot_and_is_named() {
     let Some(Effect::Send(FromAgent::Heartbeat(heartbeat))) = effects.last() else { panic!("{effects:?}") };
     assert_eq!((heartbeat.busy, heartbeat.run), (true, None), "at once");
     host.answer(heard(1));
-    let task = job(1).task;
+    let task = dispatch(1).task;
     host.answer(ToAgent::Reported { task, round: Round(0), finished: true, accepted: true });
     let effects = host.pass(INTERVAL * 2);
     let [Effect::Send(FromAgent::Heartbeat(heartbeat))] = &effects[..] else { panic!("{effects:?}") };
@@ -460,7 +460,7 @@ fn a_stopping_agent_does_not_wait_for_what_it_may_not_end() {
     assert!(host.settle().contains(&Effect::Remove));
     host.slot.handle_removed(host.now);
     assert_eq!(told(&host.settle()), Some((Phase::Finished, "process 7 of user 0".to_owned(), false)));
-    host.answer(ToAgent::Reported { task: job(1).task, round: Round(0), finished: true, accepted: true });
+    host.answer(ToAgent::Reported { task: dispatch(1).task, round: Round(0), finished: true, accepted: true });
     assert_eq!(host.answer(ToAgent::Left), [Effect::Exit(Ending::Left)]);
 
     // The same after the result has been reported.
@@ -472,7 +472,7 @@ fn a_stopping_agent_does_not_wait_for_what_it_may_not_end() {
     }
     host.slot.handle_removed(host.now);
     host.settle();
-    host.answer(ToAgent::Reported { task: job(1).task, round: Round(0), finished: true, accepted: true });
+    host.answer(ToAgent::Reported { task: dispatch(1).task, round: Round(0), finished: true, accepted: true });
     host.slot.handle_stop(host.now);
     assert!(host.settle().contains(&Effect::Send(FromAgent::Exit)));
 }
@@ -503,7 +503,7 @@ fn a_run_sh_that_may_not_be_ended_is_named_and_does_not_hold_up_the_end() {
     let effects = gives_up_waiting(&mut host, &reason);
     assert_eq!(reports(&effects), [(Phase::Finished, Some(-9))]);
     assert_eq!(told(&effects), Some((Phase::Finished, reason, false)), "it does not ask for another task");
-    let task = job(1).task;
+    let task = dispatch(1).task;
     host.answer(ToAgent::Reported { task, round: Round(0), finished: true, accepted: true });
     host.slot.handle_tree(host.now, false, 1);
     assert!(matches!(host.settle()[..], [Effect::Send(FromAgent::Apply(Some(_)))]), "when it has ended");
@@ -555,7 +555,7 @@ fn a_stopping_agent_does_not_wait_for_a_run_sh_that_it_may_not_end() {
 #[test]
 fn a_busy_run_sh_is_tried_again() {
     let mut host = Host::idle();
-    host.answer(ToAgent::Job(Box::new(job(1))));
+    host.answer(ToAgent::Dispatch(Box::new(dispatch(1))));
     host.slot.handle_prepared(host.now, Ok(()));
     assert_eq!(host.settle().last(), Some(&Effect::Spawn));
     for _ in 0..5 {
@@ -574,7 +574,7 @@ fn a_silent_controller_is_given_up_and_found_again() {
     }
     let effects = host.pass(INTERVAL);
     assert_eq!(effects.first(), Some(&Effect::Reconnect), "{effects:?}");
-    let id = (job(1).task, Round(0));
+    let id = (dispatch(1).task, Round(0));
     let wanted = Some((id.0, id.1, Directive::Run));
     let effects = host.answer(ToAgent::Heard(Heard {
         controller: 1,
@@ -626,7 +626,7 @@ fn a_stopping_agent_goes_on_where_it_was_on_another_connection() {
     host.slot.handle_connected(host.now);
     host.settle();
     assert_eq!(reports(&host.answer(heard(2))), [(Phase::Finished, Some(7))]);
-    let (task, round) = (job(1).task, Round(0));
+    let (task, round) = (dispatch(1).task, Round(0));
     let confirmed = ToAgent::Reported { task, round, finished: true, accepted: true };
     assert_eq!(host.answer(confirmed), [Effect::Send(FromAgent::Exit)]);
     host.slot.handle_connected(host.now);
@@ -642,7 +642,7 @@ fn a_result_that_was_not_confirmed_is_repeated() {
     assert_eq!(host.answer(heard(1)), [], "that heartbeat may have been on its way before the report");
     assert_eq!(reports(&host.answer(heard(1))), [(Phase::Finished, Some(0))]);
     assert_eq!(reports(&host.answer(heard(2))), [(Phase::Finished, Some(0))], "a new controller has not heard it");
-    let (task, round) = (job(1).task, Round(0));
+    let (task, round) = (dispatch(1).task, Round(0));
     host.answer(ToAgent::Reported { task, round, finished: true, accepted: true });
     assert_eq!(reports(&host.answer(heard(3))), []);
 }
@@ -652,9 +652,9 @@ fn a_result_that_was_not_confirmed_is_repeated() {
 fn an_apply_that_was_replaced_is_not_repeated_without_end() {
     let mut host = Host::idle();
     assert_eq!(host.answer(heard(2)), [apply()]);
-    assert_eq!(host.answer(ToAgent::NoJob), [], "the newer one is parked");
+    assert_eq!(host.answer(ToAgent::NoTask), [], "the newer one is parked");
     host.now.mono = host.now.mono + INTERVAL * 2;
-    assert_eq!(host.answer(ToAgent::NoJob), [apply()]);
+    assert_eq!(host.answer(ToAgent::NoTask), [apply()]);
 }
 
 /// A connection is silently replaced, and the parked APPLY is lost with it (docs/design/hazards.md, A5).
@@ -693,7 +693,7 @@ fn an_apply_that_the_controller_does_not_have_is_repeated_at_once() {
     let mut host = Host::running();
     assert!(host.pass(INTERVAL).iter().all(is_heartbeat));
     assert_eq!(reports(&host.end(0)), [(Phase::Finished, Some(0))], "which asks for the next task");
-    let (task, round) = (job(1).task, Round(0));
+    let (task, round) = (dispatch(1).task, Round(0));
     host.answer(ToAgent::Reported { task, round, finished: true, accepted: true });
     assert_eq!(host.answer(not_parked.clone()), [], "the heartbeat came first");
     assert!(host.pass(INTERVAL).iter().all(is_heartbeat));
@@ -708,7 +708,7 @@ fn no_task_is_asked_for_before_the_last_result_is_confirmed() {
     let effects = host.answer(heard(2));
     assert_eq!(reports(&effects), [(Phase::Finished, Some(0))]);
     assert!(!effects.contains(&apply()), "{effects:?}");
-    let (task, round) = (job(1).task, Round(0));
+    let (task, round) = (dispatch(1).task, Round(0));
     assert_eq!(host.answer(ToAgent::Reported { task, round, finished: true, accepted: true }), [apply()]);
 }
 
@@ -723,10 +723,10 @@ fn a_new_controller_is_asked_for_a_task_again() {
 #[test]
 fn a_run_that_nobody_wants_is_ended_silently() {
     for fence in [
-        ToAgent::Reported { task: job(1).task, round: Round(0), finished: false, accepted: false },
+        ToAgent::Reported { task: dispatch(1).task, round: Round(0), finished: false, accepted: false },
         ToAgent::Heard(Heard {
             controller: 1,
-            wanted: Some((job(1).task, Round(0), Directive::Drop)),
+            wanted: Some((dispatch(1).task, Round(0), Directive::Drop)),
             parked: true,
             tools: None,
             beat: None,
@@ -752,7 +752,7 @@ fn a_result_that_nobody_wants_any_more_leaves_the_slot_free() {
         host.pass(INTERVAL);
     }
     assert_eq!(reports(&host.end(0)), [], "no peer listens");
-    let wanted = Some((job(1).task, Round(0), Directive::Drop));
+    let wanted = Some((dispatch(1).task, Round(0), Directive::Drop));
     assert_eq!(
         host.answer(ToAgent::Heard(Heard {
             controller: 2,
@@ -790,7 +790,7 @@ fn a_stopping_agent_does_not_throw_a_result_away() {
     let effects = host.clean();
     assert_eq!(reports(&effects), [(Phase::Finished, Some(0))]);
     assert!(!effects.contains(&Effect::Send(FromAgent::Exit)), "{effects:?}");
-    let (task, round) = (job(1).task, Round(0));
+    let (task, round) = (dispatch(1).task, Round(0));
     let confirmed = ToAgent::Reported { task, round, finished: true, accepted: true };
     assert_eq!(host.answer(confirmed), [Effect::Send(FromAgent::Exit)]);
     assert_eq!(host.answer(ToAgent::Left), [Effect::Exit(Ending::Left)]);
@@ -822,7 +822,7 @@ fn a_stopping_agent_does_not_wait_for_ever_for_its_controller() {
         let begin = host.now.mono;
         host.slot.handle_stop(host.now);
         assert_eq!(host.settle(), []);
-        assert_eq!(farewell(&mut host), [Effect::Send(FromAgent::Exit), Effect::Exit(Ending::Unheard)]);
+        assert_eq!(farewell(&mut host), [Effect::Send(FromAgent::Exit), Effect::Exit(Ending::Unconfirmed)]);
         assert_eq!(host.now.mono.since(begin), STOP_TIMEOUT + FAREWELL);
     }
 }
@@ -840,11 +840,11 @@ fn a_controller_that_comes_back_in_time_gets_the_result_of_a_stopping_agent() {
         host.clean();
         if comes_back {
             assert_eq!(reports(&host.answer(heard(2))), [(Phase::Finished, Some(7))]);
-            let (task, round) = (job(1).task, Round(0));
+            let (task, round) = (dispatch(1).task, Round(0));
             host.answer(ToAgent::Reported { task, round, finished: true, accepted: true });
             assert_eq!(host.answer(ToAgent::Left), [Effect::Exit(Ending::Left)]);
         } else {
-            assert_eq!(farewell(&mut host).last(), Some(&Effect::Exit(Ending::Unheard)));
+            assert_eq!(farewell(&mut host).last(), Some(&Effect::Exit(Ending::Unconfirmed)));
         }
     }
 }
@@ -854,7 +854,7 @@ fn an_idle_agent_leaves_at_once_also_without_a_controller() {
     let mut host = Host::idle();
     host.slot.handle_stop(host.now);
     assert_eq!(host.settle(), [Effect::Send(FromAgent::Exit)]);
-    assert_eq!(host.pass(FAREWELL), [Effect::Exit(Ending::Unheard)]);
+    assert_eq!(host.pass(FAREWELL), [Effect::Exit(Ending::Unconfirmed)]);
 }
 
 /// The second agent of a name gives up with the controller's sentence, once its predecessor cannot be the
@@ -875,23 +875,23 @@ fn an_agent_whose_name_is_taken_gives_up() {
     );
 }
 
-/// A job that was sent twice runs once, however short it is (README.md, promise 3).
+/// A task that was sent twice runs once, however short it is (README.md, promise 3).
 #[test]
 fn a_task_that_comes_again_is_answered_with_its_result() {
     let mut host = Host::running();
     host.end(7);
-    assert_eq!(reports(&host.answer(ToAgent::Job(Box::new(job(1))))), [(Phase::Finished, Some(7))]);
-    let (task, round) = (job(1).task, Round(0));
+    assert_eq!(reports(&host.answer(ToAgent::Dispatch(Box::new(dispatch(1))))), [(Phase::Finished, Some(7))]);
+    let (task, round) = (dispatch(1).task, Round(0));
     host.answer(ToAgent::Reported { task, round, finished: true, accepted: false });
-    let effects = host.answer(ToAgent::Job(Box::new(job(1))));
+    let effects = host.answer(ToAgent::Dispatch(Box::new(dispatch(1))));
     assert!(matches!(effects.first(), Some(Effect::Prepare(_))), "the controller knows better: {effects:?}");
 }
 
 #[test]
 fn a_task_that_comes_while_the_slot_is_taken_is_left_to_the_controller() {
     let mut host = Host::running();
-    assert_eq!(host.answer(ToAgent::Job(Box::new(job(2)))), []);
-    assert_eq!(host.slot.run.id(), Some((job(1).task, job(1).round)));
+    assert_eq!(host.answer(ToAgent::Dispatch(Box::new(dispatch(2)))), []);
+    assert_eq!(host.slot.run.id(), Some((dispatch(1).task, dispatch(1).round)));
 }
 
 /// Every agent receives every kill. The kill of an earlier round, here or elsewhere, does not apply to the next one.
@@ -899,8 +899,8 @@ fn a_task_that_comes_while_the_slot_is_taken_is_left_to_the_controller() {
 fn the_kill_of_a_round_does_not_end_the_next_one() {
     let mut host = Host::idle();
     assert_eq!(host.kill(), [], "another agent has that round");
-    let next = Job { round: Round(1), ..job(1) };
-    let effects = host.answer(ToAgent::Job(Box::new(next)));
+    let next = Dispatch { round: Round(1), ..dispatch(1) };
+    let effects = host.answer(ToAgent::Dispatch(Box::new(next)));
     assert!(!effects.contains(&Effect::AbortPrepare), "{effects:?}");
     assert_eq!(host.kill(), [], "nor when it comes late");
 }
@@ -909,8 +909,11 @@ fn the_kill_of_a_round_does_not_end_the_next_one() {
 fn a_short_run_with_batch_delay_is_told_in_one_report() {
     let mut host = Host::idle();
     let batch_delay = Duration::from_millis(8);
-    let job = Job { batch_delay, ..job(1) };
-    assert_eq!(host.answer(ToAgent::Job(Box::new(job.clone()))), [Effect::Prepare(Box::new(job.clone()))]);
+    let dispatch = Dispatch { batch_delay, ..dispatch(1) };
+    assert_eq!(
+        host.answer(ToAgent::Dispatch(Box::new(dispatch.clone()))),
+        [Effect::Prepare(Box::new(dispatch.clone()))]
+    );
     host.slot.handle_prepared(host.now, Ok(()));
     assert_eq!(host.settle(), [Effect::Spawn]);
     host.slot.handle_spawned(host.now, Ok(()));
@@ -931,7 +934,7 @@ fn a_short_run_with_batch_delay_is_told_in_one_report() {
 fn a_long_run_is_told_of_when_its_batch_delay_has_passed() {
     let mut host = Host::idle();
     let batch_delay = Duration::from_millis(8);
-    host.answer(ToAgent::Job(Box::new(Job { batch_delay, ..job(1) })));
+    host.answer(ToAgent::Dispatch(Box::new(Dispatch { batch_delay, ..dispatch(1) })));
     host.pass(batch_delay / 2);
     host.slot.handle_prepared(host.now, Ok(()));
     host.slot.handle_spawned(host.now, Ok(()));
@@ -992,7 +995,7 @@ fn outputs_are_offered_when_the_controller_has_no_offer() {
     let offer = || Effect::Send(FromAgent::Serve(Served::Offer));
     assert_eq!(host.answer(told(Some(false))), [offer()]);
     assert_eq!(host.answer(told(Some(true))), []);
-    let output = OutputId { task: job(1).task, round: Round(0), stream: Stream::Stdout };
+    let output = OutputId { task: dispatch(1).task, round: Round(0), stream: Stream::Stdout };
     let wanted = Wanted { ask: 3, output, offset: 0, limit: 9, watch: false };
     assert_eq!(host.answer(ToAgent::Wanted(wanted.clone())), [Effect::Read(wanted)]);
     let part = Served::Part(3, Part::Missing("none".to_owned()));

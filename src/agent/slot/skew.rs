@@ -1,4 +1,4 @@
-//! The difference between the clocks of the agent and of its controller. It is measured with each answered heartbeat, and told once.
+//! The difference between the clocks of the agent and its controller: measured with each answered heartbeat, and logged once.
 
 use std::time::Duration;
 
@@ -6,23 +6,23 @@ use base::{Now, Skew, Wall};
 
 #[derive(Debug, Default)]
 pub(super) struct SkewMeter {
-    /// The difference that was told.
-    told: Option<Skew>,
+    /// The difference that was logged.
+    reported: Option<Skew>,
 }
 
 impl SkewMeter {
-    /// The controller had this time while a heartbeat and its answer were on their way. A difference that is news.
+    /// The controller had this time while a heartbeat and its answer were on their way. Returns a difference to be logged.
     pub(super) fn measure(&mut self, now: Now, round_trip: Duration, controller: Wall) -> Option<Skew> {
         let skew = Skew::between(now.wall.before(round_trip / 2), controller);
-        if self.told.is_some() || !skew.is_above(round_trip / 2) {
+        if self.reported.is_some() || !skew.is_above(round_trip / 2) {
             return None;
         }
-        self.told = Some(skew);
-        self.told
+        self.reported = Some(skew);
+        self.reported
     }
 
-    /// What a heartbeat tells.
-    pub(super) const fn told(&self) -> Option<Skew> {
-        self.told
+    /// The difference for a heartbeat.
+    pub(super) const fn reported(&self) -> Option<Skew> {
+        self.reported
     }
 }

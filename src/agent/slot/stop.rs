@@ -1,4 +1,4 @@
-//! The way out: the run ends, its result is confirmed, and the exit is sent and confirmed. Each step has a time limit.
+//! The stop of an agent: the run ends, its result is confirmed, and the exit is sent and confirmed. Each step has a time limit.
 //!
 //! | remaining step | event | next |
 //! |---|---|---|
@@ -15,11 +15,20 @@ use base::Now;
 /// How long a stopping agent waits for the confirmation of its exit.
 pub(super) const FAREWELL: Duration = Duration::from_secs(1);
 
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Mode {
+    #[default]
+    Serving,
+    /// The agent stops as soon as its slot is free and its results are confirmed.
+    Retiring,
+    Stopping,
+}
+
 impl Slot {
-    /// Stops the agent: its run is ended first, and waits for another agent. A result that is already known is reported,
-    /// and its confirmation awaited, for at most `AGENT_STOP_TIMEOUT`.
+    /// Stops the agent. The run is ended, and its task waits for another agent. A known result is reported, and the agent waits
+    /// for its confirmation, at most for `AGENT_STOP_TIMEOUT`.
     pub fn handle_stop(&mut self, now: Now) {
-        if std::mem::replace(&mut self.stopping, true) {
+        if std::mem::replace(&mut self.mode, Mode::Stopping) == Mode::Stopping {
             return;
         }
         self.drop_list();
@@ -29,9 +38,11 @@ impl Slot {
         self.leave_if_done(now);
     }
 
-    /// Stops the agent as soon as its slot is free and its results are confirmed. It takes no other task.
+    /// Stops the agent as soon as its slot is free and its results are confirmed. No other task starts.
     pub fn handle_retire(&mut self, now: Now) {
-        self.retiring = true;
+        if self.mode == Mode::Serving {
+            self.mode = Mode::Retiring;
+        }
         self.stop_if_idle(now);
     }
 
@@ -44,17 +55,17 @@ impl Slot {
 
     /// A stopping agent sends its exit when it has nothing else to send.
     pub(super) fn leave_if_done(&mut self, now: Now) {
-        if !self.stopping || self.timers.is_set(&Timer::Farewell) {
+        if self.mode != Mode::Stopping || self.timers.is_set(&Timer::Farewell) {
             return;
         }
         if self.run.is_free() && self.link.is_settled() {
-            self.say_goodbye(now);
+            self.send_exit(now);
         } else if (self.run.is_free() || self.run.is_finished()) && !self.timers.is_set(&Timer::Patience) {
             self.timers.set(Timer::Patience, now.mono + self.settings.stop_timeout);
         }
     }
 
-    fn say_goodbye(&mut self, now: Now) {
+    fn send_exit(&mut self, now: Now) {
         self.effects.push_back(Effect::Send(FromAgent::Exit));
         self.timers.set(Timer::Farewell, now.mono + FAREWELL);
         self.timers.clear(&Timer::Patience);
@@ -73,6 +84,6 @@ impl Slot {
                 report.task
             ));
         }
-        self.say_goodbye(now);
+        self.send_exit(now);
     }
 }

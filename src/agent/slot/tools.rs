@@ -9,8 +9,7 @@
 //! | the first answer of another controller lacks the number | the list, at once |
 //! | a run has not found its tool | the list under a new number, once the report of that run is confirmed |
 //!
-//! The row about a missing tool holds even if the list is the same: for the controller the tool is missing here until it is
-//! reported again.
+//! The last row holds even if the list is the same: the controller takes the tool for missing here until the next report of it.
 
 use std::sync::Arc;
 
@@ -19,7 +18,7 @@ use api::wire::requests::heartbeat::{OwnVersions, ToldTools};
 use base::{Now, ToolSet};
 
 #[derive(Debug, Default)]
-pub(super) struct Telling {
+pub(super) struct ToolReports {
     /// The agent's tools; `None` if it does not report any.
     set: Option<ToolSet>,
     generation: u64,
@@ -35,19 +34,19 @@ pub(super) struct Telling {
     controller_folder: Option<Arc<str>>,
 }
 
-impl Telling {
+impl ToolReports {
     pub(super) fn new(set: Option<ToolSet>) -> Self {
         Self { set, generation: 1, ..Self::default() }
     }
 
-    /// The controller tells the identity of its own tools folder; returned if it is another one than before.
-    pub(super) fn note_folder(&mut self, folder: Option<Arc<str>>) -> Option<Arc<str>> {
+    /// An answer has the identity of the controller's own tools folder; returned if it has changed.
+    pub(super) fn handle_folder(&mut self, folder: Option<Arc<str>>) -> Option<Arc<str>> {
         let folder = folder.filter(|folder| self.controller_folder.as_ref() != Some(folder))?;
         self.controller_folder = Some(Arc::clone(&folder));
         Some(folder)
     }
 
-    /// The agent has looked.
+    /// The agent has scanned its tools folder.
     pub(super) fn update(&mut self, set: ToolSet) {
         if self.set.as_ref() != Some(&set) {
             self.set = Some(set);
@@ -60,7 +59,7 @@ impl Telling {
         self.is_doubted = true;
     }
 
-    /// The controller knows of the ended runs: from here on it may be told of tools that they did not find.
+    /// The reports of all runs are confirmed: tools that were missing may be reported again.
     pub(super) fn settle(&mut self) {
         if std::mem::take(&mut self.is_doubted) {
             self.generation += 1;
@@ -68,7 +67,7 @@ impl Telling {
     }
 
     /// The report for the next heartbeat.
-    pub(super) fn poll_told(&mut self) -> Option<ToldTools> {
+    pub(super) fn poll_report(&mut self) -> Option<ToldTools> {
         let set = self.set.as_ref()?;
         let set = (self.confirmed != Some(self.generation)).then(|| set.clone());
         if set.is_some() {
@@ -87,7 +86,7 @@ impl Telling {
     }
 
     /// Whether there is a change that no heartbeat has reported.
-    pub(super) fn is_news(&self) -> bool {
+    pub(super) fn has_unsent(&self) -> bool {
         let has_changed = self.sent != Some(self.generation) && self.confirmed != Some(self.generation);
         self.set.is_some() && has_changed
     }
@@ -97,26 +96,26 @@ impl Slot {
     /// The tools folder has been checked, with these tools found. True if they must be reported at once.
     pub fn handle_tools(&mut self, now: Now, tools: ToolSet) -> bool {
         self.tools.update(tools);
-        self.tell_tools(now)
+        self.report_tools(now)
     }
 
-    /// Versions of its own folder have gone before those of the controller.
+    /// Runs have used tools of the agent's own folder in place of the versions of the controller.
     pub fn handle_own_versions(&mut self, versions: OwnVersions) {
         self.link.set_own_versions(versions);
     }
 
     /// Reports a change of the tools in an extra heartbeat. Only one heartbeat is outstanding at a time, because an
     /// unanswered heartbeat is a sign of a broken connection.
-    pub(super) fn tell_tools(&mut self, now: Now) -> bool {
+    pub(super) fn report_tools(&mut self, now: Now) -> bool {
         if self.run.is_free() && self.link.is_settled() {
             self.tools.settle();
         }
-        let is_due = self.tools.is_news() && self.link.is_up() && self.link.is_answered();
-        let tells = is_due && !self.timers.is_set(&Timer::Farewell);
-        if tells {
+        let is_due = self.tools.has_unsent() && self.link.is_up() && self.link.is_answered();
+        let reports = is_due && !self.timers.is_set(&Timer::Farewell);
+        if reports {
             self.heartbeat(now);
         }
-        tells
+        reports
     }
 }
 
@@ -128,54 +127,54 @@ mod tests {
         ToolSet::parse(text).unwrap()
     }
 
-    fn told(telling: &mut Telling) -> (Option<u64>, Option<String>) {
-        let told = telling.poll_told().unwrap();
-        (told.generation, told.set.map(|set| set.to_string()))
+    fn report(reports: &mut ToolReports) -> (Option<u64>, Option<String>) {
+        let report = reports.poll_report().unwrap();
+        (report.generation, report.set.map(|set| set.to_string()))
     }
 
     #[test]
     fn a_list_is_told_until_it_is_confirmed_and_then_only_its_number() {
-        let mut telling = Telling::new(Some(list("a")));
+        let mut reports = ToolReports::new(Some(list("a")));
         let hello = (Some(1), Some("a".to_owned()));
-        assert_eq!([told(&mut telling), told(&mut telling)], [hello.clone(), hello]);
-        telling.handle_answer(7, Some(1));
-        assert_eq!(told(&mut telling), (Some(1), None));
-        telling.update(list("a"));
-        assert!(!telling.is_news(), "nothing has changed");
-        telling.update(list("a,b"));
-        assert!(telling.is_news());
-        assert_eq!(told(&mut telling), (Some(2), Some("a,b".to_owned())));
-        assert!(!telling.is_news(), "it is on its way");
+        assert_eq!([report(&mut reports), report(&mut reports)], [hello.clone(), hello]);
+        reports.handle_answer(7, Some(1));
+        assert_eq!(report(&mut reports), (Some(1), None));
+        reports.update(list("a"));
+        assert!(!reports.has_unsent(), "nothing has changed");
+        reports.update(list("a,b"));
+        assert!(reports.has_unsent());
+        assert_eq!(report(&mut reports), (Some(2), Some("a,b".to_owned())));
+        assert!(!reports.has_unsent(), "it is on its way");
     }
 
     #[test]
     fn another_controller_is_told_at_once() {
-        let mut telling = Telling::new(Some(list("a")));
-        told(&mut telling);
-        telling.handle_answer(7, Some(1));
-        telling.handle_answer(8, None);
-        assert!(telling.is_news());
-        assert_eq!(told(&mut telling), (Some(1), Some("a".to_owned())));
-        telling.handle_answer(8, None);
-        assert!(!telling.is_news(), "one that takes no lists is not pressed");
+        let mut reports = ToolReports::new(Some(list("a")));
+        report(&mut reports);
+        reports.handle_answer(7, Some(1));
+        reports.handle_answer(8, None);
+        assert!(reports.has_unsent());
+        assert_eq!(report(&mut reports), (Some(1), Some("a".to_owned())));
+        reports.handle_answer(8, None);
+        assert!(!reports.has_unsent(), "one that takes no lists is not pressed");
     }
 
     #[test]
     fn a_list_that_was_wrong_is_told_anew_even_if_it_is_the_same() {
-        let mut telling = Telling::new(Some(list("a")));
-        told(&mut telling);
-        telling.handle_answer(7, Some(1));
-        telling.doubt();
-        assert!(!telling.is_news(), "the controller has to hear of the run first");
-        telling.settle();
-        assert_eq!(told(&mut telling), (Some(2), Some("a".to_owned())));
+        let mut reports = ToolReports::new(Some(list("a")));
+        report(&mut reports);
+        reports.handle_answer(7, Some(1));
+        reports.doubt();
+        assert!(!reports.has_unsent(), "the controller has to hear of the run first");
+        reports.settle();
+        assert_eq!(report(&mut reports), (Some(2), Some("a".to_owned())));
     }
 
     #[test]
     fn an_agent_that_does_not_tell_says_nothing() {
-        let mut telling = Telling::new(None);
-        telling.doubt();
-        telling.settle();
-        assert!(!telling.is_news() && telling.poll_told().is_none());
+        let mut reports = ToolReports::new(None);
+        reports.doubt();
+        reports.settle();
+        assert!(!reports.has_unsent() && reports.poll_report().is_none());
     }
 }

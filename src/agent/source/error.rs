@@ -1,4 +1,4 @@
-//! Why a program could not be had. Each displays as a fragment with the value that is wrong.
+//! The errors of a fetch. Each displays as a fragment with the value that is wrong.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use base::{ExitCode, InvalidSource, words};
 /// Why there is no program.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// It is no source.
+    /// The text is no source.
     #[error(transparent)]
     Invalid(#[from] InvalidSource),
     /// The server cannot be reached, or breaks off.
@@ -18,7 +18,7 @@ pub enum SourceError {
     Http {
         /// The requested source.
         url: String,
-        /// What the library said.
+        /// The error of the library.
         reason: String,
     },
     /// The server answers, but not with a program.
@@ -32,9 +32,9 @@ pub enum SourceError {
     /// rsync has failed, or has copied nothing.
     #[error("cannot fetch {place:?} with rsync: {reason}")]
     Rsync {
-        /// What rsync was called with.
+        /// The argument for rsync.
         place: String,
-        /// Its last line.
+        /// The last line of rsync.
         reason: String,
     },
     /// More bytes than an archive may have.
@@ -45,7 +45,7 @@ pub enum SourceError {
         /// Bytes that are allowed.
         limit: u64,
     },
-    /// It took too long.
+    /// The time limit has passed.
     #[error("{place} was not fetched within {} s", limit.as_secs())]
     TimedOut {
         /// The fetched source.
@@ -62,14 +62,14 @@ pub enum SourceError {
         #[source]
         error: ArchiveError,
     },
-    /// It is not what the submitter wants.
+    /// The bytes do not have the SHA-256 that the submitter demands.
     #[error("{place} has the SHA-256 {found}, and {} is {wanted}", words::SOURCE_SHA256)]
     Checksum {
         /// The fetched source.
         place: String,
         /// The demanded digits.
         wanted: String,
-        /// The digits of what was fetched.
+        /// The digits of the fetched bytes.
         found: String,
     },
     /// The unpacked program cannot be packed as a tool.
@@ -81,31 +81,30 @@ pub enum SourceError {
         #[source]
         error: PackError,
     },
-    /// It is the same that could not be unpacked before.
+    /// The bytes are those that could not be unpacked before.
     #[error("{0} (it has not changed since)")]
     Unchanged(String),
-    /// A file or folder of ours.
+    /// A file or folder of llts cannot be used.
     #[error("cannot {action} {}: {error}", path.display())]
     Io {
         /// The operation that failed, as a verb.
         action: &'static str,
         /// The path of the file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         #[source]
         error: io::Error,
     },
     /// Something that is no folder has the name of the program.
     #[error("{} is in the way: it is no folder", .0.display())]
     InTheWay(PathBuf),
-    /// The caller wanted it to end.
+    /// The caller has stopped the fetch.
     #[error("stopped")]
     Stopped,
 }
 
 impl SourceError {
-    /// The exit code of a run that ends with this error, as with a tool: -130 for bytes that are no program, -131 where there are
-    /// none.
+    /// The exit code of a run that ends with this error, as with a tool: -130 for bytes that are no program, -131 without any bytes.
     #[must_use]
     pub const fn exit_code(&self) -> ExitCode {
         match self {

@@ -1,4 +1,4 @@
-//! Removes programs that have not been fetched or asked for longest, until the others fit.
+//! Removes the programs that have been used least recently, until the others fit.
 
 use std::fs;
 use std::path::Path;
@@ -8,13 +8,13 @@ use super::{ProgramName, Programs};
 use proc::files::removal;
 
 impl Programs {
-    /// Removes kept archives until the others have at most so many bytes; never one that is held.
+    /// Removes kept archives until the rest has at most so many bytes; never one that is held.
     pub fn evict(&self, bytes_max: u64) {
         let Ok(entries) = fs::read_dir(&self.root) else { return };
         let mut found: Vec<(SystemTime, ProgramName, u64)> = Vec::new();
         for entry in entries.flatten() {
             let name = entry.file_name().to_str().and_then(|name| ProgramName::new(name).ok());
-            // Written at each look at the source.
+            // Written at each question to the source.
             let used = name.as_ref().and_then(|name| fs::metadata(self.record(name)).ok()?.modified().ok());
             if let Some(name) = name {
                 found.push((used.unwrap_or(SystemTime::UNIX_EPOCH), name, bytes_in(&entry.path())));

@@ -1,4 +1,4 @@
-//! A program over http or https: one request, with what is known of the last answer, into a file.
+//! A program over http or https: one request, with the validators of the last answer, into a file.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -12,38 +12,38 @@ use ureq::unversioned::transport::DefaultConnector;
 
 use super::record::{Digest, Validators};
 use super::redirect::{Checked, Hop};
-use super::{Means, SourceError, Timeouts};
+use super::{FetchOptions, SourceError, Timeouts};
 use api::wire::version;
 use base::{AllowedSources, Source};
 use proc::tls_roots;
 
-/// For one address; a host that is there answers sooner.
+/// Time limit for one address; a host that is up answers sooner.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A page that was moved is one or two hops away; more is a circle.
 const REDIRECTS_MAX: usize = 5;
 
-/// Bytes that are read in one go, which also says how often the flag is looked at.
+/// Bytes of one read. The flag is checked after each.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// A validator is a short text; a longer one is left out.
 const VALIDATOR_BYTES_MAX: usize = 1024;
 
-/// What a source answers.
+/// The answer of a source.
 #[derive(Debug)]
 pub(super) enum Answer {
-    /// It is what the validators are of.
+    /// The source is as the validators say.
     Same,
-    /// It has come.
+    /// The program has arrived.
     New(Validators, Digest),
 }
 
-/// Asks servers. Certificates are those that the machine trusts. With `allowed`, only addresses of allowed hosts are asked, and
-/// no proxy, which would resolve their names by itself.
+/// The client. The machine's certificates are trusted. With `allowed`, only addresses of allowed hosts are asked, and no proxy, which
+/// would resolve their names by itself.
 pub(super) fn agent(timeouts: &Timeouts, allowed: Option<&AllowedSources>) -> Agent {
     let config = Agent::config_builder()
         .http_status_as_error(false)
-        // Each is checked first.
+        // Each redirect is checked first.
         .max_redirects(0)
         .max_redirects_will_error(false)
         .timeout_connect(Some(CONNECT_TIMEOUT))
@@ -62,18 +62,18 @@ pub(super) fn agent(timeouts: &Timeouts, allowed: Option<&AllowedSources>) -> Ag
     }
 }
 
-/// Fetches a source into an empty file, unless the server says that it is what `known` is of.
+/// Fetches a source into an empty file, unless the server answers that `known` is up to date.
 pub(super) fn fetch(
     agent: &Agent,
     source: &Source,
     known: &Validators,
     (into, path): (&mut File, &Path),
     bytes_max: u64,
-    means: &Means<'_>,
+    options: &FetchOptions<'_>,
 ) -> Result<Answer, SourceError> {
-    let (url, stop) = (source.as_str(), means.stop);
+    let (url, stop) = (source.as_str(), options.stop);
     let failed = |reason: String| SourceError::Http { url: url.to_owned(), reason };
-    let response = ask(agent, source, known, means)?;
+    let response = ask(agent, source, known, options)?;
     match response.status() {
         StatusCode::OK => {}
         StatusCode::NOT_MODIFIED if known.are_any() => return Ok(Answer::Same),
@@ -115,12 +115,12 @@ fn ask(
     agent: &Agent,
     source: &Source,
     known: &Validators,
-    means: &Means<'_>,
+    options: &FetchOptions<'_>,
 ) -> Result<Response<ureq::Body>, SourceError> {
     let failed = |reason: String| SourceError::Http { url: source.as_str().to_owned(), reason };
     let mut hop = Hop::first(source);
     for _ in 0..=REDIRECTS_MAX {
-        means.stop.check()?;
+        options.stop.check()?;
         let mut request = agent.get(hop.url());
         if let Some(etag) = &known.etag {
             request = request.header(header::IF_NONE_MATCH, etag);
@@ -130,7 +130,7 @@ fn ask(
         let response = request.call().map_err(|error| failed(error.to_string()))?;
         let is_moved = response.status().is_redirection() && response.status() != StatusCode::NOT_MODIFIED;
         let Some(place) = response.headers().get(header::LOCATION).filter(|_| is_moved) else { return Ok(response) };
-        hop = hop.next(&String::from_utf8_lossy(place.as_bytes()), means.allowed).map_err(failed)?;
+        hop = hop.next(&String::from_utf8_lossy(place.as_bytes()), options.allowed).map_err(failed)?;
     }
     Err(failed(format!("it was moved more than {REDIRECTS_MAX} times")))
 }

@@ -1,9 +1,9 @@
-//! The folder of a program on its way to its name: complete before it has it, and without loss of what is in its place.
+//! The installation of a program: its folder is complete before it gets its name, and files of an older folder of that name stay.
 //!
-//! A folder of that name may be there without a run.sh: what an earlier fetch of another worker has left, or the results of tasks
-//! whose program could not be fetched. And it may be an earlier state of the program, in which tasks have written. So it moves
-//! aside, the new one takes its name, and whatever the new one does not have moves over. A worker that dies in between leaves
-//! the rest to the next one.
+//! The older folder may have no run.sh: it is left from a fetch of another worker, or has the results of tasks whose program could
+//! not be fetched. Or it is an earlier state of the program, in which tasks have written. So the older folder moves aside, the new one
+//! takes its name, and all entries that the new one lacks move over. After the death of a worker in between, the next one does the
+//! rest.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -12,10 +12,10 @@ use super::SourceError;
 use proc::files::removal;
 use proc::files::rename::rename_new;
 
-/// Folders in folders that are looked into for what moves over; archives have fewer.
+/// The depth of folders whose entries move over; archives have fewer levels.
 const DEPTH_MAX: u32 = 64;
 
-/// Gives the folder `new` the name `target`; `aside` is where the folder goes that has it.
+/// Gives the folder `new` the name `target`; a folder of that name goes to `aside`.
 pub(super) fn install(new: &Path, target: &Path, aside: &Path) -> Result<(), SourceError> {
     let failed = |action| move |error| SourceError::Io { action, path: target.to_owned(), error };
     match target.symlink_metadata() {
@@ -31,7 +31,7 @@ pub(super) fn install(new: &Path, target: &Path, aside: &Path) -> Result<(), Sou
     finish(target, aside)
 }
 
-/// Moves over what is still aside.
+/// Moves over the entries that are still aside.
 pub(super) fn finish(target: &Path, aside: &Path) -> Result<(), SourceError> {
     if !target.is_dir() || aside.symlink_metadata().is_err() {
         return Ok(());
@@ -55,7 +55,7 @@ fn move_missing(from: &Path, to: &Path, depth: u32) -> Result<(), (PathBuf, io::
             Ok(present) if present.is_dir() && depth > 0 && entry.file_type().is_ok_and(|kind| kind.is_dir()) => {
                 move_missing(&source, &target, depth - 1)?;
             }
-            // The new one has it.
+            // The new folder has the entry.
             Ok(_) => {}
             Err(error) => return Err((target, error)),
         }

@@ -1,4 +1,4 @@
-//! The record of a fetched program: its source, and the signs by which a change of it would show.
+//! The record of a fetched program: its source, with the validators and the checksum that show a change.
 
 use std::path::Path;
 use std::{fs, io};
@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use proc::files::draft::{SHARED, replace};
 
-/// What a server says of the bytes it has sent, by which it tells a change.
+/// The validators of an answer of a server, by which the server recognises its own bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Validators {
     /// The header ETag.
@@ -25,7 +25,7 @@ impl Validators {
     }
 }
 
-/// The SHA-256 of the bytes that have come, in hexadecimal digits.
+/// The SHA-256 of the received bytes, in hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Digest(String);
 
@@ -58,24 +58,24 @@ impl io::Write for Hashing<'_> {
     }
 }
 
-/// One program.
+/// The record of one program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
-    /// As the task has said it.
+    /// The source, as the task names it.
     pub(super) source: String,
-    /// Of the bytes that were unpacked.
+    /// The checksum of the unpacked bytes.
     pub(super) validators: Validators,
-    /// Of the same.
+    /// The validators of these bytes.
     pub(super) digest: Digest,
 }
 
 impl Record {
-    /// `None` for a program that was not fetched by us.
+    /// `None` for a program that was not fetched.
     pub(super) fn read(path: &Path) -> Option<Self> {
         serde_json::from_slice(&fs::read(path).ok()?).ok()
     }
 
-    /// Whole at every instant.
+    /// Writes the record, which is complete at every instant.
     pub(super) fn write(&self, path: &Path) -> io::Result<()> {
         replace(path, SHARED, |file| Ok(serde_json::to_writer(file, self)?))
     }

@@ -1,4 +1,4 @@
-//! Where a redirect leads, and whether that may be asked: by its text, and by each address that its host resolves to.
+//! The target of a redirect, and whether it may be asked: by its text, and by each address of its host.
 
 use ureq::Error;
 use ureq::config::Config;
@@ -67,7 +67,7 @@ fn shown(text: &str) -> String {
     text.chars().take(CHARS_MAX).collect()
 }
 
-/// Leaves out the addresses that the lists do not admit, so that a connection is never made to one, whatever a name server says.
+/// Leaves out the addresses that the lists do not admit: no answer of a name server leads to such a connection.
 #[derive(Debug)]
 pub(super) struct Checked {
     allowed: AllowedSources,

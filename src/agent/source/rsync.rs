@@ -1,4 +1,4 @@
-//! A program by rsync: the program `rsync`, which is given its arguments one by one. No shell sees them, here or on the other side.
+//! A program by rsync, which gets its arguments one by one. No shell reads them, here or on the other side.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::{PidfdFlags, kill_process_group, pidfd_open};
 
-use super::{Means, SourceError, Timeouts};
+use super::{FetchOptions, SourceError, Timeouts};
 use base::{ExitCode, Source};
 use proc::process::{Command, CommandPlan, RunningChild, Signal, spawn_command};
 use proc::{clock, readable};
@@ -21,7 +21,7 @@ const REMOTE_SHELL: &str = "ssh -o BatchMode=yes -o ConnectTimeout=10";
 /// rsync could not write a file, or read one.
 const FILE_IO: ExitCode = ExitCode(11);
 
-/// Bytes of what rsync complains about that a message shows.
+/// Bytes of the complaint of rsync in a message.
 const COMPLAINT_BYTES_MAX: u64 = 600;
 
 /// Copies one regular file from `place` to `into`, which must not be there.
@@ -30,7 +30,7 @@ pub(super) fn fetch(
     into: &Path,
     bytes_max: u64,
     timeouts: &Timeouts,
-    means: &Means<'_>,
+    options: &FetchOptions<'_>,
 ) -> Result<(), SourceError> {
     let failed = |reason: String| SourceError::Rsync { place: place.to_owned(), reason };
     let words = words(place, into, bytes_max, timeouts);
@@ -42,19 +42,19 @@ pub(super) fn fetch(
     let stderr = File::create_new(&complaints).map_err(unusable)?;
     let child = spawn_command(&CommandPlan {
         command: &command,
-        folder: means.folder,
-        environment: means.environment,
+        folder: options.folder,
+        environment: options.environment,
         stdin: null.as_fd(),
         stdout: null.as_fd(),
         stderr: stderr.as_fd(),
-        brand: means.brand,
+        brand: options.brand,
         is_terminal: false,
     });
-    let exit = wait(child.map_err(|error| failed(error.to_string()))?, place, timeouts.fetch, means)?;
+    let exit = wait(child.map_err(|error| failed(error.to_string()))?, place, timeouts.fetch, options)?;
     if exit != ExitCode::SUCCESS {
         let said = complaint(&complaints, exit);
-        // rsync writes the number of an error behind its text, which is in the language of the user. A full disk may not take that
-        // either.
+        // rsync writes the number of an error behind its text, which is in the language of the user. On a full disk, even that may be
+        // missing.
         let is_told = |errno: &Errno| said.contains(&format!("({})", errno.raw_os_error()));
         let is_silent = std::fs::metadata(&complaints).is_ok_and(|said| said.len() == 0);
         let cause = [Errno::NOSPC, Errno::DQUOT].into_iter().find(is_told).or(is_silent.then_some(Errno::NOSPC));
@@ -63,14 +63,14 @@ pub(super) fn fetch(
             None => failed(said),
         });
     }
-    // rsync passes over folders, devices and what is too long, and calls that a success.
+    // rsync skips folders, devices and files that are too long, with success.
     if !into.is_file() {
         return Err(failed(format!("it is no regular file, or has more than the {bytes_max} bytes that are allowed")));
     }
     Ok(())
 }
 
-/// The call of rsync. With a remote shell it would start the server of another host there, in place of asking the one that runs.
+/// The call of rsync. With a remote shell, rsync would start a server on the other host in place of asking the running one.
 fn words(place: &str, into: &Path, bytes_max: u64, timeouts: &Timeouts) -> Vec<OsString> {
     let mut words: Vec<OsString> = ["rsync", "--copy-links", "--times", "--secluded-args"].map(Into::into).to_vec();
     words.push(format!("--timeout={}", timeouts.silence.as_secs().max(1)).into());
@@ -82,8 +82,13 @@ fn words(place: &str, into: &Path, bytes_max: u64, timeouts: &Timeouts) -> Vec<O
     words
 }
 
-/// Waits for its end, or ends it.
-fn wait(mut child: RunningChild, place: &str, limit: Duration, means: &Means<'_>) -> Result<ExitCode, SourceError> {
+/// Waits for the end of rsync, or ends it.
+fn wait(
+    mut child: RunningChild,
+    place: &str,
+    limit: Duration,
+    options: &FetchOptions<'_>,
+) -> Result<ExitCode, SourceError> {
     let failed = |error: std::io::Error| SourceError::Rsync { place: place.to_owned(), reason: error.to_string() };
     let pid = child.id().pid;
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| failed(error.into()))?;
@@ -92,16 +97,16 @@ fn wait(mut child: RunningChild, place: &str, limit: Duration, means: &Means<'_>
         if let Some(exit) = child.try_wait().map_err(failed)? {
             return Ok(exit.exit);
         }
-        if let Err(stopped) = means.stop.check() {
+        if let Err(stopped) = options.stop.check() {
             break stopped;
         }
         let left = deadline.since(clock::now().mono);
         if left.is_zero() {
             break SourceError::TimedOut { place: place.to_owned(), limit };
         }
-        readable::wait([pidfd.as_fd(), means.stop.as_fd()], Some(left));
+        readable::wait([pidfd.as_fd(), options.stop.as_fd()], Some(left));
     };
-    // It is not reaped yet, so that its number still names its group.
+    // rsync is not reaped yet, so that its number still names its group.
     let _ = kill_process_group(pid, Signal::KILL);
     while child.try_wait().map_err(failed)?.is_none() {
         readable::is_readable(&pidfd, None);
@@ -109,7 +114,7 @@ fn wait(mut child: RunningChild, place: &str, limit: Duration, means: &Means<'_>
     Err(early)
 }
 
-/// What rsync has said, on one line.
+/// The output of rsync, on one line.
 fn complaint(path: &Path, exit: ExitCode) -> String {
     let mut text = Vec::new();
     let _ = File::open(path).and_then(|file| file.take(COMPLAINT_BYTES_MAX).read_to_end(&mut text));

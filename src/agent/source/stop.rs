@@ -1,4 +1,4 @@
-//! A word from the loop to a fetch on another thread: end.
+//! The request of the loop to end a fetch on another thread.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,7 +15,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// One that is not set.
+    /// A stop that is not set.
     ///
     /// # Errors
     /// When descriptors have run out.
@@ -29,7 +29,7 @@ impl Stop {
         self.bell.ring();
     }
 
-    /// Set together with it, for loops that look at it now and then.
+    /// A flag that is set too, for loops that check it from time to time.
     #[must_use]
     pub const fn flag(&self) -> &AtomicBool {
         &self.flag

@@ -39,7 +39,7 @@ impl Place {
         };
         narrow(&mut limits);
         let programs =
-            Programs::open((root.path(), &root.path().join(".own")), Keeping::Folders, limits, TIMEOUTS).unwrap();
+            Programs::open((root.path(), &root.path().join(".own")), ProgramForm::Folders, limits, TIMEOUTS).unwrap();
         Self { root, programs, stop: Stop::new().unwrap(), environment: Environment::inherited(|_| false) }
     }
 
@@ -47,8 +47,8 @@ impl Place {
         self.root.path().join(name)
     }
 
-    fn means(&self) -> Means<'_> {
-        Means {
+    fn options(&self) -> FetchOptions<'_> {
+        FetchOptions {
             stop: &self.stop,
             folder: self.root.path(),
             environment: &self.environment,
@@ -61,12 +61,12 @@ impl Place {
 
     fn fetch(&self, name: &str, source: &str) -> Result<(), String> {
         let name = ProgramName::new(name).unwrap();
-        self.programs.fetch(&name, source, &self.means()).map(drop).map_err(|error| error.to_string())
+        self.programs.fetch(&name, source, &self.options()).map(drop).map_err(|error| error.to_string())
     }
 
     fn look_again(&self, name: &str, source: &str) -> Result<(), String> {
         let name = ProgramName::new(name).unwrap();
-        self.programs.look_again(&name, source, &self.means()).map(drop).map_err(|error| error.to_string())
+        self.programs.look_again(&name, source, &self.options()).map(drop).map_err(|error| error.to_string())
     }
 
     #[track_caller]
@@ -300,16 +300,16 @@ fn a_doubted_program_is_fetched_anew_only_when_its_source_has_changed() {
     let running = place.programs.present(&ProgramName::new("p").unwrap()).unwrap();
     let other = Programs::open(
         (place.root.path(), &place.path(".own")),
-        Keeping::Folders,
+        ProgramForm::Folders,
         place.programs.limits.clone(),
         TIMEOUTS,
     )
     .unwrap();
     let name = ProgramName::new("p").unwrap();
-    drop(other.look_again(&name, &source, &place.means()).unwrap());
+    drop(other.look_again(&name, &source, &place.options()).unwrap());
     place.has("p", "one");
     drop(running);
-    drop(other.look_again(&name, &source, &place.means()).unwrap());
+    drop(other.look_again(&name, &source, &place.options()).unwrap());
     place.has("p", "two");
     assert_eq!(fs::read_to_string(place.path("p/results/w-1-0.out")).unwrap(), "answer");
     drop(server);
@@ -345,12 +345,12 @@ fn many_who_want_one_program_fetch_it_once_and_see_all_of_it() {
             scope.spawn(|| {
                 let own = Programs::open(
                     (place.root.path(), &place.path(".own")),
-                    Keeping::Folders,
+                    ProgramForm::Folders,
                     place.programs.limits.clone(),
                     TIMEOUTS,
                 )
                 .unwrap();
-                let _held = own.fetch(&name, &source, &place.means()).unwrap();
+                let _held = own.fetch(&name, &source, &place.options()).unwrap();
                 assert_eq!(fs::metadata(place.path("p/big")).unwrap().len(), 1 << 20);
             });
         }
@@ -363,9 +363,9 @@ fn many_who_want_one_program_fetch_it_once_and_see_all_of_it() {
 fn a_program_that_another_worker_runs_is_not_waited_for() {
     let (place, server) = (Place::new(), Server::start(|_| Said::ok(SCRIPT.as_bytes())));
     let (name, source) = (ProgramName::new("p").unwrap(), server.url("run.sh"));
-    let running = place.programs.fetch(&name, &source, &place.means()).unwrap();
-    let fetched = place.programs.fetch(&name, &source, &place.means()).unwrap();
-    let doubted = place.programs.look_again(&name, &source, &place.means()).unwrap();
+    let running = place.programs.fetch(&name, &source, &place.options()).unwrap();
+    let fetched = place.programs.fetch(&name, &source, &place.options()).unwrap();
+    let doubted = place.programs.look_again(&name, &source, &place.options()).unwrap();
     drop((running, fetched, doubted));
     assert_eq!(server.requests().len(), 1);
 }
@@ -377,7 +377,7 @@ fn a_stop_ends_a_download_and_rsync_and_leaves_nothing() {
     let name = ProgramName::new("p").unwrap();
     let source = server.url("run.sh");
     std::thread::scope(|scope| {
-        let fetching = scope.spawn(|| place.programs.fetch(&name, &source, &place.means()).map(drop));
+        let fetching = scope.spawn(|| place.programs.fetch(&name, &source, &place.options()).map(drop));
         server.wait_for_requests(1);
         place.stop.set();
         assert!(matches!(fetching.join().unwrap(), Err(SourceError::Stopped)));
@@ -392,9 +392,9 @@ fn a_stop_ends_a_download_and_rsync_and_leaves_nothing() {
     let mut environment = Environment::inherited(|_| false);
     environment.set("PATH", format!("{}:{}", place.root.path().display(), std::env::var("PATH").unwrap())).unwrap();
     symlink(&shell, place.path("ssh")).unwrap();
-    let means = Means { environment: &environment, ..place.means() };
+    let options = FetchOptions { environment: &environment, ..place.options() };
     std::thread::scope(|scope| {
-        let fetching = scope.spawn(|| place.programs.fetch(&name, "rsync:host:a/run.sh", &means).map(drop));
+        let fetching = scope.spawn(|| place.programs.fetch(&name, "rsync:host:a/run.sh", &options).map(drop));
         let until = proc::clock::now().mono + Duration::from_mins(1);
         while !place.path("started").exists() && proc::clock::now().mono < until {
             std::thread::park_timeout(Duration::from_millis(5));
@@ -411,7 +411,8 @@ fn a_server_that_says_nothing_is_given_up() {
     let timeouts = Timeouts { silence: Duration::from_millis(200), ..TIMEOUTS };
     let own = place.path(".own");
     place.programs =
-        Programs::open((place.root.path(), &own), Keeping::Folders, place.programs.limits.clone(), timeouts).unwrap();
+        Programs::open((place.root.path(), &own), ProgramForm::Folders, place.programs.limits.clone(), timeouts)
+            .unwrap();
     // Before its answer, and within it.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let stuck = Server::start(|_| Said::stuck(b"#!"));
@@ -428,7 +429,7 @@ fn what_a_killed_worker_was_fetching_is_removed_by_the_next() {
     fs::write(left.join(DOWNLOAD), "half").unwrap();
     let _next = Programs::open(
         (place.root.path(), &place.path(".own")),
-        Keeping::Folders,
+        ProgramForm::Folders,
         place.programs.limits.clone(),
         TIMEOUTS,
     )

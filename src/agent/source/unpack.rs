@@ -1,11 +1,11 @@
-//! From the fetched bytes to the folder that gets the name of the program.
+//! Unpacks the fetched bytes into the folder that gets the name of the program.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::record::Digest;
-use super::{DOWNLOAD, Keeping, Means, PACKED, Programs, SourceError, UNPACKED};
+use super::{DOWNLOAD, FetchOptions, PACKED, ProgramForm, Programs, SourceError, UNPACKED};
 use api::tools::archive::{Format, Packing, unpack_program};
 use api::tools::scratch::Scratch;
 use api::tools::{RUN_SCRIPT, pack};
@@ -13,17 +13,22 @@ use base::{Source, SourceForm};
 
 impl Programs {
     /// The folder that gets the name of the program.
-    pub(super) fn unpack(&self, source: &Source, scratch: &Scratch, means: &Means<'_>) -> Result<PathBuf, SourceError> {
+    pub(super) fn unpack(
+        &self,
+        source: &Source,
+        scratch: &Scratch,
+        options: &FetchOptions<'_>,
+    ) -> Result<PathBuf, SourceError> {
         let (from, into) = (scratch.path().join(DOWNLOAD), scratch.path());
-        let Some(tool) = means.tool.filter(|_| self.keeping == Keeping::Archives) else {
-            return self.unpack_as(source, &from, into.join(UNPACKED), means);
+        let Some(tool) = options.tool.filter(|_| self.form == ProgramForm::Archives) else {
+            return self.unpack_as(source, &from, into.join(UNPACKED), options);
         };
         let made = |folder: &Path| {
             fs::create_dir(folder).map_err(|error| SourceError::Io { action: "make", path: folder.to_owned(), error })
         };
         let (unpacked, packed) = (into.join(UNPACKED), into.join(PACKED));
         made(&unpacked).and_then(|()| made(&packed))?;
-        let folder = self.unpack_as(source, &from, unpacked.join(tool.as_str()), means)?;
+        let folder = self.unpack_as(source, &from, unpacked.join(tool.as_str()), options)?;
         let archive = packed.join(tool.archive_name());
         let failed = |error| SourceError::Pack { place: source.as_str().to_owned(), error };
         pack(&folder, &archive, &self.limits).map_err(failed)?;
@@ -31,7 +36,13 @@ impl Programs {
     }
 
     /// Unpacks the download into the folder `to`.
-    fn unpack_as(&self, source: &Source, from: &Path, to: PathBuf, means: &Means<'_>) -> Result<PathBuf, SourceError> {
+    fn unpack_as(
+        &self,
+        source: &Source,
+        from: &Path,
+        to: PathBuf,
+        options: &FetchOptions<'_>,
+    ) -> Result<PathBuf, SourceError> {
         let failed = |action, path: &Path| {
             let path = path.to_owned();
             move |error| SourceError::Io { action, path, error }
@@ -46,7 +57,7 @@ impl Programs {
             Some(format) => {
                 let file = File::open(from).map_err(failed("open", from))?;
                 let place = || source.as_str().to_owned();
-                // Its name is that of a program or of a tool.
+                // The archive has the name of a program or of a tool.
                 let (name, into) = (to.file_name().and_then(|name| name.to_str()), to.parent());
                 unpack_program(
                     &file,
@@ -54,12 +65,12 @@ impl Programs {
                     name.unwrap_or(UNPACKED),
                     into.unwrap_or(&to),
                     &self.limits,
-                    means.stop.flag(),
+                    options.stop.flag(),
                 )
                 .map_err(|error| SourceError::Archive { place: place(), error })?;
             }
         }
-        // After a power cut, a program whose name is there must not consist of empty files.
+        // After a power cut, an installed program must not consist of empty files.
         let synced = File::open(&to).and_then(|folder| Ok(rustix::fs::syncfs(folder)?));
         synced.map_err(failed("sync", &to))?;
         Ok(to)
@@ -77,9 +88,9 @@ const fn format(form: SourceForm) -> Option<Format> {
     }
 }
 
-/// Whether the fetched bytes are those that the task wants.
-pub(super) fn check_digest(source: &Source, digest: &Digest, means: &Means<'_>) -> Result<(), SourceError> {
-    match means.sha256 {
+/// Checks the fetched bytes against the SHA-256 that the task demands.
+pub(super) fn check_digest(source: &Source, digest: &Digest, options: &FetchOptions<'_>) -> Result<(), SourceError> {
+    match options.sha256 {
         Some(wanted) if wanted != digest.as_str() => Err(SourceError::Checksum {
             place: source.as_str().to_owned(),
             wanted: wanted.to_owned(),

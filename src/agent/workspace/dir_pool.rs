@@ -28,7 +28,7 @@ use proc::files::removal;
 
 pub(super) const SPARE: &str = ".spare";
 
-/// How often another name is tried when another process removes the agent's folder before it is locked.
+/// Attempts to make the agent's folder, which another process may remove before it is locked.
 const ATTEMPTS_MAX: u32 = 16;
 
 /// The minimum age of the last change of a file that counts as settled: far more than the resolution of any file system
@@ -75,9 +75,9 @@ impl DirPool {
         Ok(Self { workspace, folder, name, spares_max, kept, used, spare_out, next: 0, settling: SETTLING })
     }
 
-    /// A folder in which a task of the same tool has run, restored, under the name of the new task; `None` if there is
-    /// none. Tasks of steps have folders of their own. Its files are to be written as in a new folder. As with [`Workspace::create`], a leftover under that name is
-    /// returned.
+    /// A restored folder of an earlier task of the same tool, under the name of the new task; `None` if there is none. Tasks of steps
+    /// have folders of their own. The files are to be written as in a new folder. As with [`Workspace::create`], a leftover under that
+    /// name is returned.
     pub fn take(
         &mut self,
         (tool, is_step): (&ToolSnapshot, bool),
@@ -201,7 +201,7 @@ impl Drop for DirPool {
             }
             Removed::Done | Removed::Rest(_) => {}
         }
-        // This fails if another agent has a pool, which is intended.
+        // Fails on purpose if another agent has a pool.
         let _ = rustix::fs::unlinkat(&self.workspace.folder, SPARE, AtFlags::REMOVEDIR);
     }
 }

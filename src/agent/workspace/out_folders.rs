@@ -7,14 +7,14 @@
 //! Both names are ids without their prefix, so that the link to the folder fits into its inode: a longer one takes a block of
 //! the disk, which costs five times as much.
 //!
-//! An agent does not learn of the end of a graph, which may be a matter of other machines. So the age of its folder counts
-//! from the last task of it that ran here: each of them holds a shared lock on the folder, and marks the folder when it
-//! ends. A folder without a lock is removed when it is older than `TASK_KEEP_HOURS`; of those without a task for
-//! [`RECENT`], the oldest are removed until all together are within `OUT_KEEP_BYTES`. Both hold after a kill of any process,
-//! because locks end with processes and nothing else is recorded.
+//! An agent is not informed about the end of a graph, whose other tasks may be on other machines. So the age of its folder counts
+//! from its last task that ran here: each task holds a shared lock on the folder, and marks the folder at its end. A folder
+//! without a lock is removed when it is older than `TASK_KEEP_HOURS`; of the folders without a task for [`RECENT`], the oldest
+//! are removed until the total is within `OUT_KEEP_BYTES`. Both hold after a kill of any process, because locks end with
+//! processes and nothing else is recorded.
 //!
-//! The name of a task's folder does not contain the round, so that a later round provides the same locations. It begins with
-//! an empty folder.
+//! The name of a task's folder does not contain the round, so that a later round, which begins with an empty folder, provides
+//! the same locations.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -39,10 +39,10 @@ use proc::files::removal::{Budget, Progress};
 
 const OUT: &str = ".out";
 
-/// A graph without a task on this machine for so long is taken for one that has ended.
+/// A graph without a task on this machine for this long counts as ended.
 const RECENT: Duration = Duration::from_secs(600);
 
-/// How often a folder is made again that another agent removes at the same time.
+/// Attempts to make a folder that other agents remove at the same time.
 const ATTEMPTS_MAX: u32 = 16;
 
 /// Folders within one another whose content is counted. A tree that is deeper is the work of a tool that hides its size, and
@@ -67,13 +67,13 @@ pub struct OutFolder {
     graph: GraphId,
     task: TaskId,
     path: PathBuf,
-    /// Its name in the folder of the graph.
+    /// The name in the folder of the graph.
     pub(super) name: CString,
     /// The folder of the graph, locked.
     pub(super) of_graph: OwnedFd,
     /// The folder itself, if it can be used again.
     pub(super) pinned: Option<PinnedFolder>,
-    /// Whether the task has handed it on, or a place in it: then it stays, also empty.
+    /// Whether the task has provided the folder, or a location in it: then it stays, also empty.
     is_handed_on: AtomicBool,
 }
 
@@ -91,7 +91,7 @@ impl OutFolder {
         }
     }
 
-    /// Its path seen from the folder of a task.
+    /// The path seen from the folder of a task.
     pub(super) fn link(&self) -> PathBuf {
         Path::new("..").join(OUT).join(short(self.graph)).join(short(self.task))
     }
@@ -113,7 +113,7 @@ fn graph_of(name: &CStr) -> Option<GraphId> {
 }
 
 impl Workspace {
-    /// Makes the folder for the outputs of a task of a step, empty. That of an earlier round is moved to the trash.
+    /// Makes the empty folder for the outputs of a task of a step. The folder of an earlier round is moved to the trash.
     ///
     /// # Errors
     /// When it cannot be made.
@@ -126,7 +126,7 @@ impl Workspace {
         self.make_out_with(graph, task, make)
     }
 
-    /// The same with another way to make an empty folder of a name that does not exist.
+    /// Makes the folder of a task; `make` makes an empty folder of a name that does not exist.
     pub(super) fn make_out_with(
         &self,
         graph: GraphId,
@@ -226,7 +226,7 @@ impl OutKeeper {
     /// # Errors
     /// When threads or descriptors have run out.
     pub fn start(workspace: Arc<Workspace>, limits: OutLimits) -> std::io::Result<Self> {
-        /// More tasks end at once on no machine.
+        /// No machine ends more tasks at once.
         const BATCH_MAX: usize = 1024;
         let mut keeping = Keeping { workspace, limits, graph: None, added: 0 };
         let work = move |jobs: Vec<Job>, _: &dyn Fn(())| keeping.note(&jobs);

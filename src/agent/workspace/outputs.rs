@@ -29,7 +29,7 @@ impl Workspace {
 }
 
 impl TaskDir {
-    /// The names of the folders in it, one of which is that of the tool.
+    /// The names of the folders in the work folder, one of which is that of the tool.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -46,7 +46,7 @@ impl TaskDir {
         Ok(folders)
     }
 
-    /// An output for reading. A file made by llts is the very one that the run got, whatever has become of its name. Use it
+    /// An output for reading. A file made by llts is the very one that the run got, even if its name has changed. Use it
     /// only as long as the folder belongs to this run: the next run may get the same file.
     ///
     /// # Errors

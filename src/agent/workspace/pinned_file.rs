@@ -51,7 +51,7 @@ pub(super) struct PinnedFile {
 }
 
 /// The result of a successful check.
-pub(super) struct Looked {
+pub(super) struct CheckedFile {
     pub(super) stat: Stat,
     /// Whether nothing of it has changed since the last successful check, including its content.
     pub(super) is_settled: bool,
@@ -111,7 +111,7 @@ impl PinnedFile {
         folder: BorrowedFd<'_>,
         path: &CStr,
         settled_before: Option<Wall>,
-    ) -> Result<Looked, NotReusable> {
+    ) -> Result<CheckedFile, NotReusable> {
         let changed = |what| NotReusable::Changed { name: path.to_owned(), what };
         let stat = match rustix::fs::statat(folder, path, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
@@ -120,7 +120,7 @@ impl PinnedFile {
         };
         self.left = Some(changed_at(&stat));
         if self.is_settled(&stat) {
-            return Ok(Looked { stat, is_settled: true });
+            return Ok(CheckedFile { stat, is_settled: true });
         }
         if Some(Facts::new(&stat, self.descriptor.as_fd())) != self.made {
             return Err(changed("was changed or replaced"));
@@ -130,7 +130,7 @@ impl PinnedFile {
         }
         // If its content turns out to be wrong, the file is not used again, so the mark does no harm.
         self.settled = settled_before.filter(|before| is_before(&stat, *before)).map(|_| changed_at(&stat));
-        Ok(Looked { stat, is_settled: false })
+        Ok(CheckedFile { stat, is_settled: false })
     }
 
     /// As [`Self::check`], for a file, which no other process may have open: a run can pass its descriptors to any process.
@@ -139,7 +139,7 @@ impl PinnedFile {
         folder: BorrowedFd<'_>,
         path: &CStr,
         settled_before: Option<Wall>,
-    ) -> Result<Looked, NotReusable> {
+    ) -> Result<CheckedFile, NotReusable> {
         if !sys::is_open_here_only(self.descriptor.as_fd())? {
             return Err(NotReusable::Changed { name: path.to_owned(), what: "is open in another process" });
         }

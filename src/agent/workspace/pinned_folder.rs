@@ -15,7 +15,7 @@ use proc::files::removal::Budget;
 /// The maximum number of entries that are removed to restore a folder. If a tool leaves more, a fresh folder is cheaper.
 pub(super) const EXTRA_ENTRIES_MAX: u32 = 64;
 
-/// The maximum size of a file that is truncated or removed here; a larger one takes so long that the remover has to do it.
+/// The maximum size of a file that is truncated or removed here; a larger one takes long, and the remover does it.
 pub(super) const CUT_BYTES_MAX: i64 = 1 << 20;
 
 /// A folder, open.

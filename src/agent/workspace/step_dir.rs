@@ -1,4 +1,4 @@
-//! What a task of a step has in its folder beside the files of every task: see [`api::wire::step_files`].
+//! The additional files and folders of a task of a step: see [`api::wire::step_files`].
 //!
 //! The folders are kept with the folder of the task ([`super::step_folders`]). Everything else is a foreign entry for a folder
 //! that is reused: its restoration removes it, so that the next task does not see it.
@@ -62,7 +62,7 @@ impl TaskDir {
         self.reusable.as_ref()?.step()
     }
 
-    /// Makes the file that tells a run to finish. One that the run has made itself will do.
+    /// Makes the file that asks a run to finish. A file that the run itself has made will do.
     ///
     /// # Errors
     /// When there is no such file and it cannot be made.
@@ -73,7 +73,7 @@ impl TaskDir {
         }
     }
 
-    /// What a run has put into its folder for what it provides. `out` is the path of its outputs.
+    /// The locations in the folder of a run for what it provides. `out` is the path of its outputs.
     ///
     /// # Errors
     /// One sentence, when an entry is not a file of locations.

@@ -1,7 +1,7 @@
 //! The agent's side of the conversation: its messages, and the answers that it understands.
 
 use super::Code;
-use super::requests::apply::{self, Job, JobList, LIST_TASKS_MAX, TASK_APPLY};
+use super::requests::apply::{self, Dispatch, DispatchList, LIST_TASKS_MAX, TASK_APPLY};
 use super::requests::exit::AGENT_EXIT;
 use super::requests::heartbeat::{self, AGENT_HEARTBEAT, Heard};
 use super::requests::report::{self, TASK_REPORT};
@@ -17,11 +17,11 @@ pub enum ToAgent {
     /// The answer to a heartbeat.
     Heard(Heard),
     /// A task.
-    Job(Box<Job>),
+    Dispatch(Box<Dispatch>),
     /// Several tasks, to be run one after the other.
-    List(Box<JobList>),
+    List(Box<DispatchList>),
     /// There is no task.
-    NoJob,
+    NoTask,
     /// The answer to a report. If the report is refused, reports on that run are not wanted any more.
     Reported {
         /// The task.
@@ -90,7 +90,7 @@ pub fn decode(frame: &[u8]) -> Option<ToAgent> {
         return Some(wanted.map_or(ToAgent::Replaced, ToAgent::Wanted));
     }
     if code == i64::from(Code::NoTask.number()) {
-        return Some(ToAgent::NoJob);
+        return Some(ToAgent::NoTask);
     }
     if code != 0 {
         return Some(ToAgent::Rejected(fields.text(words::ERROR_MSG).unwrap_or_default().to_owned()));
@@ -100,13 +100,13 @@ pub fn decode(frame: &[u8]) -> Option<ToAgent> {
         _ if kind == AGENT_EXIT.word => Some(ToAgent::Left),
         _ if kind == TASK_APPLY.word => {
             let run = run()?;
-            let list = JobList::read(&fields, ahead);
-            let job = Job::read(fields, run)?;
+            let list = DispatchList::read(&fields, ahead);
+            let dispatch = Dispatch::read(fields, run)?;
             Some(match list {
-                None => ToAgent::Job(Box::new(job)),
-                Some((terms, mut jobs)) => {
-                    jobs.push_front(job);
-                    ToAgent::List(Box::new(JobList { jobs, terms }))
+                None => ToAgent::Dispatch(Box::new(dispatch)),
+                Some((terms, mut dispatches)) => {
+                    dispatches.push_front(dispatch);
+                    ToAgent::List(Box::new(DispatchList { dispatches, terms }))
                 }
             })
         }
@@ -260,11 +260,12 @@ mod tests {
                 grace: Duration::from_millis(5000),
             });
             let reply = Reply::Assigned(Box::new(record()), Some(Arc::clone(&step)));
-            let Some(ToAgent::Job(job)) = decode(&reply::encode(TASK_APPLY.word, &reply, PageBytes(1))) else {
+            let Some(ToAgent::Dispatch(dispatch)) = decode(&reply::encode(TASK_APPLY.word, &reply, PageBytes(1)))
+            else {
                 panic!()
             };
-            assert!((job.step, job.round) == (Some(step), Round(2)), "it arrives as it was");
-            let names: Vec<_> = job.fields.iter().map(|(name, _)| name).collect();
+            assert!((dispatch.step, dispatch.round) == (Some(step), Round(2)), "it arrives as it was");
+            let names: Vec<_> = dispatch.fields.iter().map(|(name, _)| name).collect();
             assert_eq!(names, ["__OPERATION__", "n"], "the place is no field of the submit");
         }
     }

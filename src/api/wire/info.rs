@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::requests::apply::{self, Job};
+use super::requests::apply::{self, Dispatch};
 use super::requests::submit::TASK_SUBMIT;
 use super::{locations, step_files};
 use base::code::shown;
@@ -41,9 +41,9 @@ fn is_in_json_only(name: &str) -> bool {
 /// that no value can forge a line (docs/design/hazards.md, F2). All other characters are unchanged, and texts in the form of
 /// [`base::os_text()`] are their bytes; `task.json` is exact.
 #[must_use]
-pub fn task_info(job: &Job) -> OsString {
+pub fn task_info(dispatch: &Dispatch) -> OsString {
     let mut text = String::new();
-    for (name, value) in task_fields(job).iter().filter(|(name, _)| !is_in_json_only(name)) {
+    for (name, value) in task_fields(dispatch).iter().filter(|(name, _)| !is_in_json_only(name)) {
         escape(name, |c| c == '=', &mut text);
         text.push('=');
         escape(&text_of(value), |_| false, &mut text);
@@ -58,13 +58,13 @@ const JSON_BYTES: usize = 512;
 
 /// `task.json`: the same fields as one JSON object.
 #[must_use]
-pub fn task_json(job: &Job) -> Vec<u8> {
+pub fn task_json(dispatch: &Dispatch) -> Vec<u8> {
     let mut text = Vec::with_capacity(JSON_BYTES);
     let mut writer = ObjectWriter::new(&mut text);
-    for (name, value) in &task_fields(job) {
+    for (name, value) in &task_fields(dispatch) {
         writer.scalar(name, value);
     }
-    if let Some(step) = &job.step {
+    if let Some(step) = &dispatch.step {
         writer.literal(words::INPUTS, locations::to_text(&step.inputs));
     }
     writer.end();
@@ -88,12 +88,12 @@ type Variable<'a> = (Cow<'a, str>, Cow<'a, OsStr>);
 /// with a NUL byte, is not possible in an environment; it is in `task.json`, as are long fields of the service. Values in the form of
 /// [`base::os_text()`] are their bytes.
 #[must_use]
-pub fn environment<'a>(job: &'a Job, controller: &'a str, agent: IpAddr) -> Vec<Variable<'a>> {
+pub fn environment<'a>(dispatch: &'a Dispatch, controller: &'a str, agent: IpAddr) -> Vec<Variable<'a>> {
     let mut variables: Vec<Variable<'a>> = vec![
         (CONTROLLER_ADDRESS.into(), OsStr::new(controller).into()),
         ("AGENT_IP".into(), OsString::from(agent.to_string()).into()),
     ];
-    for (name, value) in task_fields(job) {
+    for (name, value) in task_fields(dispatch) {
         let identifier = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
         let value = match value {
             Cow::Borrowed(value) => text_of(value),
@@ -112,7 +112,7 @@ pub fn environment<'a>(job: &'a Job, controller: &'a str, agent: IpAddr) -> Vec<
         let service = name.starts_with("__") && name.ends_with("__");
         variables.push((if service { name } else { format!("PARAM_{name}").into() }, value));
     }
-    let of_step = job.step.iter().flat_map(|step| step_files::variables(step));
+    let of_step = dispatch.step.iter().flat_map(|step| step_files::variables(step));
     variables.extend(of_step.map(|(name, value)| (name.into(), OsString::from(value).into())));
     variables
 }
@@ -158,15 +158,15 @@ pub fn defer(text: &str) -> (Defer, Vec<String>) {
 }
 
 /// The fields that a run sees, in order, each name once. A short task writes them three times, so that nothing is copied.
-fn task_fields(job: &Job) -> Vec<(Cow<'_, str>, Cow<'_, Scalar>)> {
-    let of_step = job.step.as_ref().map(|step| apply::step_fields(step)).unwrap_or_default();
+fn task_fields(dispatch: &Dispatch) -> Vec<(Cow<'_, str>, Cow<'_, Scalar>)> {
+    let of_step = dispatch.step.as_ref().map(|step| apply::step_fields(step)).unwrap_or_default();
     let own: [(&str, Scalar); 2] =
-        [(words::TASK_ID, job.task.to_string().into()), (words::ROUND, Scalar::from(job.round.0))];
+        [(words::TASK_ID, dispatch.task.to_string().into()), (words::ROUND, Scalar::from(dispatch.round.0))];
     let is_replaced = |name: &str| {
         name == words::TYPE || of_step.get(name).is_some() || own.iter().any(|(replacing, _)| *replacing == name)
     };
-    let submitted = job.fields.iter().filter(|(name, _)| !is_replaced(name));
-    let mut fields = Vec::with_capacity(1 + job.fields.len() + of_step.len() + own.len());
+    let submitted = dispatch.fields.iter().filter(|(name, _)| !is_replaced(name));
+    let mut fields = Vec::with_capacity(1 + dispatch.fields.len() + of_step.len() + own.len());
     fields.push((Cow::Borrowed(words::TYPE), Cow::Owned(Scalar::from(TASK_SUBMIT.word))));
     fields.extend(submitted.map(|(name, value)| (Cow::Borrowed(name), Cow::Borrowed(value))));
     fields.extend(of_step.iter().map(|(name, value)| (Cow::Owned(name.to_owned()), Cow::Owned(value.clone()))));
@@ -216,8 +216,8 @@ mod tests {
     use super::*;
     use base::{Fields, PortName, StepContext, StepName, StepRole, ToolName};
 
-    fn job(fields: Fields) -> Job {
-        Job {
+    fn dispatch(fields: Fields) -> Dispatch {
+        Dispatch {
             pin: None,
             files: None,
             task: "TASK_1480000000.120000_AZazA".parse().unwrap(),
@@ -235,10 +235,10 @@ mod tests {
     /// The example of the original (docs/sources/controller.md, 3.2).
     #[test]
     fn task_info_is_what_was_submitted_and_the_id() {
-        let job = job(Fields::new().with("__OPERATION__", "test").with("param1", "value1").with("n", 2u32));
+        let dispatch = dispatch(Fields::new().with("__OPERATION__", "test").with("param1", "value1").with("n", 2u32));
         let expected = "__TYPE__=TASK/SUBMIT\n__OPERATION__=test\nparam1=value1\nn=2\n\
                         __TASK_ID__=TASK_1480000000.120000_AZazA\n__ROUND__=0\n";
-        assert_eq!(task_info(&job), expected);
+        assert_eq!(task_info(&dispatch), expected);
     }
 
     #[test]
@@ -261,17 +261,17 @@ mod tests {
             outputs: [].into(),
             grace: Duration::ZERO,
         };
-        let job = Job { step: Some(Arc::new(step)), ..job(Fields::new().with("n", 2u32)) };
+        let dispatch = Dispatch { step: Some(Arc::new(step)), ..dispatch(Fields::new().with("n", 2u32)) };
         let place = "\"__GRAPH_ID__\":\"GRAPH_1480000000.120000_AZazA\",\"__STEP__\":\"s\",\"__ROLE__\":\"MAIN\",\
                      \"__PARTITION__\":3";
         let expected = format!(
             "{{\"__TYPE__\":\"TASK/SUBMIT\",\"n\":2,{place},\"__TASK_ID__\":\"TASK_1480000000.120000_AZazA\",\"__ROUND__\":0,\
              \"__INPUTS__\":{{\"in\":[\"a b\",\"\"]}}}}\n"
         );
-        assert_eq!(String::from_utf8(task_json(&job)).unwrap(), expected);
-        let info = task_info(&job).into_string().unwrap();
+        assert_eq!(String::from_utf8(task_json(&dispatch)).unwrap(), expected);
+        let info = task_info(&dispatch).into_string().unwrap();
         assert!(info.contains("\n__STEP__=s\n__ROLE__=MAIN\n__PARTITION__=3\n") && !info.contains("INPUT"), "{info}");
-        let variables = environment(&job, "", IpAddr::from([127, 0, 0, 1]));
+        let variables = environment(&dispatch, "", IpAddr::from([127, 0, 0, 1]));
         let has = |name: &str, value: &str| variables.contains(&(name.into(), OsStr::new(value).into()));
         assert!(has("__PARTITION__", "3") && has("INPUT_in", "a b\n") && has("__STEP__", "s"), "{variables:?}");
     }
@@ -280,8 +280,8 @@ mod tests {
     #[test]
     fn no_value_forges_a_line() {
         let hostile = "x\n__OPERATION__=evil\r\u{2028}\u{85}\0\u{1b}[2J";
-        let job = job(Fields::new().with("a", hostile).with("k=v\nb", "1"));
-        let text = task_info(&job).into_string().unwrap();
+        let dispatch = dispatch(Fields::new().with("a", hostile).with("k=v\nb", "1"));
+        let text = task_info(&dispatch).into_string().unwrap();
         assert_eq!(text.lines().count(), 5);
         assert!(text.contains("a=x\\n__OPERATION__=evil\\r\\u2028\\u0085\\u0000\\u001b[2J\n"), "{text}");
         assert!(text.contains("k\\u003dv\\nb=1\n"), "{text}");
@@ -289,8 +289,10 @@ mod tests {
 
     #[test]
     fn a_parameter_cannot_become_path() {
-        let job = job(Fields::new().with("PATH", "/evil").with("a-b", "1").with("nul", "\0").with("__GIVEN_ID__", "g"));
-        let names: Vec<_> = environment(&job, "tcp://127.0.0.1:1", IpAddr::from([127, 0, 0, 1])).into_iter().collect();
+        let dispatch =
+            dispatch(Fields::new().with("PATH", "/evil").with("a-b", "1").with("nul", "\0").with("__GIVEN_ID__", "g"));
+        let names: Vec<_> =
+            environment(&dispatch, "tcp://127.0.0.1:1", IpAddr::from([127, 0, 0, 1])).into_iter().collect();
         let value = |name: &str| names.iter().find(|(n, _)| n == name).map(|(_, v)| &**v);
         assert_eq!((value("PATH"), value("PARAM_PATH")), (None, Some(OsStr::new("/evil"))));
         assert_eq!(
@@ -301,11 +303,11 @@ mod tests {
 
     #[test]
     fn a_value_that_is_not_utf8_is_its_bytes() {
-        let job = job(Fields::new().with("file", "a\0ff\0fe\nb").with("nul", "\0c3\0a9"));
-        let info = task_info(&job);
+        let dispatch = dispatch(Fields::new().with("file", "a\0ff\0fe\nb").with("nul", "\0c3\0a9"));
+        let info = task_info(&dispatch);
         let bytes = info.as_encoded_bytes().escape_ascii().to_string();
         assert!(bytes.contains(r"\nfile=a\xff\xfe\\nb\nnul=\\u0000c3\\u0000a9\n"), "{bytes}");
-        let variables = environment(&job, "", IpAddr::from([127, 0, 0, 1]));
+        let variables = environment(&dispatch, "", IpAddr::from([127, 0, 0, 1]));
         let value = |wanted: &str| variables.iter().find(|(name, _)| name == wanted).map(|(_, value)| &**value);
         assert_eq!(value("PARAM_file").unwrap().as_encoded_bytes(), b"a\xff\xfe\nb");
         assert_eq!(value("PARAM_nul"), None);

@@ -139,7 +139,7 @@ impl World {
     /// The agent asks and gets the next task.
     fn dispatch(&mut self) -> (TaskId, base::Round) {
         match self.say(&FromAgent::Apply(Some(Duration::from_secs(6)))) {
-            Some(ToAgent::Job(job)) => (job.task, job.round),
+            Some(ToAgent::Dispatch(dispatch)) => (dispatch.task, dispatch.round),
             other => panic!("no task: {other:?}"),
         }
     }

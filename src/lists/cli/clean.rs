@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::Args;
 use serde_json::{Map, json};
 
-use crate::shell::folders::Place;
+use crate::shell::folders::State;
 use crate::shell::{orders, view};
 use term::exit::Failure;
 use term::output::ask;
@@ -24,18 +24,18 @@ pub(crate) struct CleanArgs {
 
 pub(super) fn run(session: &mut Session, dir: Option<&Path>, args: &CleanArgs) -> Result<u8, Failure> {
     let folders = super::folders(session, dir)?;
-    let places: &[Place] = if args.failed { &Place::ENDS } else { &[Place::CompletedArchive, Place::FailedArchive] };
+    let states: &[State] = if args.failed { &State::ENDS } else { &[State::CompletedArchive, State::FailedArchive] };
     let counts = view::count(&folders).map_err(Failure::failed)?;
-    let count: u64 = places.iter().map(|place| counts.of(*place)).sum();
+    let count: u64 = states.iter().map(|state| counts.of(*state)).sum();
     if !args.yes && count > 0 && !is_confirmed(count, &folders.root().display().to_string())? {
         return Err(Failure::failed("nothing was removed"));
     }
     let mut removed = Map::new();
-    for place in places {
-        let count = orders::clean(&folders, *place)?;
-        removed.insert(place.name().to_owned(), json!(count));
+    for state in states {
+        let count = orders::clean(&folders, *state)?;
+        removed.insert(state.name().to_owned(), json!(count));
         if !session.out.is_json() {
-            session.out.line(format!("{count} tasks removed from {}", place.name()));
+            session.out.line(format!("{count} tasks removed from {}", state.name()));
         }
     }
     if session.out.is_json() {

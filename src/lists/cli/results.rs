@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::show;
-use crate::shell::folders::{Folders, Place};
+use crate::shell::folders::{Folders, State};
 use crate::shell::view;
 use crate::shell::view::Found;
 use term::exit::Failure;
@@ -37,7 +37,7 @@ pub(super) fn run(session: &mut Session, dir: Option<&Path>, args: &ResultsArgs)
     for one in &found {
         let bytes = if args.failed {
             let worker = one.ran.as_ref().map(|ran| ran.worker.to_string()).unwrap_or_default();
-            session.out.line(format!("{} {} by {worker}: {}", one.task.id, one.place.name(), one.task.cmd));
+            session.out.line(format!("{} {} by {worker}: {}", one.task.id, one.state.name(), one.task.cmd));
             read(one.err())?
         } else {
             read(one.out())?
@@ -52,12 +52,12 @@ pub(super) fn run(session: &mut Session, dir: Option<&Path>, args: &ResultsArgs)
 }
 
 fn found(folders: &Folders, is_failed: bool) -> Result<Vec<Found>, Failure> {
-    let places: &[Place] =
-        if is_failed { &[Place::FailedTime, Place::FailedCount] } else { &[Place::CompletedArchive] };
+    let states: &[State] =
+        if is_failed { &[State::FailedTime, State::FailedCount] } else { &[State::CompletedArchive] };
     let mut all = Vec::new();
-    for place in places {
-        let ended = view::ended(folders, *place);
-        all.extend(ended.map_err(|error| Failure::failed(format!("cannot read {}: {error}", place.name())))?);
+    for state in states {
+        let ended = view::ended(folders, *state);
+        all.extend(ended.map_err(|error| Failure::failed(format!("cannot read {}: {error}", state.name())))?);
     }
     all.sort_by_key(|found| found.task.id);
     Ok(all)

@@ -77,7 +77,7 @@ pub(super) fn value(found: &Found) -> Value {
     let path = |path: Option<PathBuf>| path.map(|path| path.display().to_string());
     json!({
         "id": task.id.to_string(),
-        "state": found.place.name(),
+        "state": found.state.name(),
         "list": found.list,
         "created": task.created,
         "until": task.until,
@@ -98,7 +98,7 @@ fn table(found: &Found) -> Table {
     let time = |seconds: u64| times::local(Wall::from_micros(seconds.saturating_mul(1_000_000)));
     let mut table = Table::pairs();
     table.row(["id", &task.id.to_string()]);
-    table.row(["state", found.place.name()]);
+    table.row(["state", found.state.name()]);
     found.list.iter().for_each(|list| table.row(["list", list]));
     table.row(["created", &time(task.created)]);
     table.row(["until", &time(task.until)]);

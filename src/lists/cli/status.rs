@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use crate::shell::folders::{Folders, Place};
+use crate::shell::folders::{Folders, State};
 use crate::shell::view::Counts;
 use crate::shell::{orders, view};
 use proc::readable;
@@ -69,7 +69,7 @@ pub(super) fn watch(session: &mut Session, dir: Option<&Path>, args: &WatchArgs)
             session.out.line(line(&counts));
         }
         if args.until_done && counts.left() == 0 {
-            let failed = counts.of(Place::FailedTime) + counts.of(Place::FailedCount);
+            let failed = counts.of(State::FailedTime) + counts.of(State::FailedCount);
             return Ok(if failed > 0 { exit::FAILED } else { 0 });
         }
         shown = Some(counts);
@@ -91,16 +91,16 @@ fn show(out: &mut Output, folders: &Folders, counts: &Counts) {
 }
 
 /// The number of lists in a state that has lists.
-fn lists(counts: &Counts, place: Place) -> Option<u64> {
-    let with_lists = Place::ALL.into_iter().filter(|place| place.has_lists());
-    with_lists.zip(counts.lists).find(|(other, _)| *other == place).map(|(_, count)| count)
+fn lists(counts: &Counts, state: State) -> Option<u64> {
+    let with_lists = State::ALL.into_iter().filter(|state| state.has_lists());
+    with_lists.zip(counts.lists).find(|(other, _)| *other == state).map(|(_, count)| count)
 }
 
 fn value(folders: &Folders, counts: &Counts) -> Value {
-    let with_lists = Place::ALL.into_iter().filter_map(|place| Some((place.name(), lists(counts, place)?)));
+    let with_lists = State::ALL.into_iter().filter_map(|state| Some((state.name(), lists(counts, state)?)));
     let lists: Map<String, Value> = with_lists.map(|(name, count)| (name.to_owned(), json!(count))).collect();
     let tasks: Map<String, Value> =
-        Place::ALL.into_iter().map(|place| (place.name().to_owned(), json!(counts.of(place)))).collect();
+        State::ALL.into_iter().map(|state| (state.name().to_owned(), json!(counts.of(state)))).collect();
     json!({
         "dir": folders.root().display().to_string(),
         "server": orders::server(folders).map(|holder| holder.pid),
@@ -113,9 +113,9 @@ fn value(folders: &Folders, counts: &Counts) -> Value {
 
 fn picture(folders: &Folders, counts: &Counts, columns: Option<usize>) -> String {
     let mut table = Table::new(&["STATE", "TASKS", "LISTS"]);
-    for place in Place::ALL {
-        let lists = lists(counts, place).map_or_else(String::new, |count| count.to_string());
-        table.row([place.name(), &counts.of(place).to_string(), &lists]);
+    for state in State::ALL {
+        let lists = lists(counts, state).map_or_else(String::new, |count| count.to_string());
+        table.row([state.name(), &counts.of(state).to_string(), &lists]);
     }
     table.row(["invalid", &counts.invalid.to_string(), ""]);
     let server = match orders::server(folders) {
@@ -130,9 +130,9 @@ fn picture(folders: &Folders, counts: &Counts, columns: Option<usize>) -> String
 }
 
 fn line(counts: &Counts) -> String {
-    let waiting = counts.of(Place::New) + counts.of(Place::Open);
-    let running = counts.of(Place::Running) + counts.of(Place::Closed);
-    let [done, again, late, often] = Place::ENDS.map(|place| counts.of(place));
+    let waiting = counts.of(State::New) + counts.of(State::Open);
+    let running = counts.of(State::Running) + counts.of(State::Closed);
+    let [done, again, late, often] = State::ENDS.map(|state| counts.of(state));
     let invalid = counts.invalid;
     format!(
         "{waiting} waiting, {running} in lists, {done} completed, {again} repeated, {late} failed by time, \

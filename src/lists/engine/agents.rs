@@ -1,8 +1,8 @@
 //! The agents of a controller as a worker of its own lists: each claimed list is a line of tasks of the controller, one after the
 //! other, as any worker runs it.
 //!
-//! Each task has a [`Life`] at the controller, behind which its result goes to the server, and the next task begins. A late task that
-//! may have been submitted before a restart is looked for.
+//! Each task has a [`Life`] at the controller. At its end the result goes to the server, and the next task begins. A late task that may
+//! have been submitted before a restart is searched for by its key.
 //!
 //! A list is claimed only when an agent is free and every claimed list has a task at an agent; so at most one claimed list waits. A
 //! waiting task is pulled back when its `until` passes, or when another worker has waited for a list for [`PULL_AFTER`].
@@ -34,11 +34,10 @@ use super::seconds;
 pub use controller::hosted::rules::Answer;
 pub use exchange::{Effect, Question};
 
-/// Time that a list waits for an agent before it is given to another worker that waits. An agent between two tasks takes a few
-/// milliseconds.
+/// Time that a list waits for an agent before another waiting worker gets it. An agent between two tasks takes a few milliseconds.
 const PULL_AFTER: Duration = Duration::from_millis(200);
 
-/// Pause before the number of free agents is asked for again: no change of a task shows an agent that joins.
+/// Pause before the free agents are counted again: no change of a task shows an agent that joins.
 const FREE_PAUSE: Duration = Duration::from_secs(1);
 
 /// Pause before a refused submit is repeated.
@@ -47,13 +46,13 @@ const SUBMIT_PAUSE: Duration = Duration::from_secs(1);
 /// Results that the server has not stored, at most; then no further task starts. It is more than one sync stores of short tasks.
 const UNSTORED_MAX: usize = 1000;
 
-/// The same for their bytes.
+/// Bytes of results that the server has not stored, at most.
 const UNSTORED_BYTES_MAX: usize = 64 << 20;
 
 /// The reason for a deadline.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
-    /// The number of free agents is asked for again.
+    /// The free agents are counted again.
     Free,
     /// Another worker has waited for a list for long enough.
     Pull,
@@ -67,7 +66,7 @@ enum Timer {
 
 /// The subject of a question without an answer.
 #[derive(Clone, Debug)]
-enum Asked {
+enum Subject {
     Free,
     /// An order whose answer changes nothing.
     Order,
@@ -77,7 +76,7 @@ enum Asked {
 
 /// A claimed list.
 #[derive(Debug)]
-struct Held {
+struct ClaimedList {
     left: VecDeque<Order>,
     /// Whether an earlier controller may have submitted the next task.
     may_be_known: bool,
@@ -96,10 +95,10 @@ struct Current {
 pub struct Agents {
     /// Bytes of one output.
     output_bytes_max: usize,
-    lists: BTreeMap<RunningName, Held>,
+    lists: BTreeMap<RunningName, ClaimedList>,
     /// The tasks at the controller, and their lists.
     tasks: BTreeMap<TaskId, RunningName>,
-    asked: BTreeMap<u64, Asked>,
+    unanswered: BTreeMap<u64, Subject>,
     /// Bytes of the results that are not stored, by number.
     unstored: BTreeMap<u64, usize>,
     /// The last number of a question or of a result.
@@ -125,7 +124,7 @@ impl Agents {
             output_bytes_max,
             lists: BTreeMap::new(),
             tasks: BTreeMap::new(),
-            asked: BTreeMap::new(),
+            unanswered: BTreeMap::new(),
             unstored: BTreeMap::new(),
             numbers: 0,
             has_open: false,
@@ -154,7 +153,7 @@ impl Agents {
         self.timers.next().map(|(at, _)| at)
     }
 
-    /// Whether it waits for a free agent: then [`Self::handle_freed`] says that there may be one.
+    /// Whether a free agent is to be announced by [`Self::handle_freed`].
     #[must_use]
     pub fn wants_agents(&self) -> bool {
         self.timers.is_set(&Timer::Free)
@@ -178,7 +177,7 @@ impl Agents {
         (self.has_open, self.is_wanted) = (has_open, is_wanted);
         if !is_wanted {
             self.timers.clear(&Timer::Pull);
-        } else if !self.timers.is_set(&Timer::Pull) && self.lists.values().any(Held::is_idle) {
+        } else if !self.timers.is_set(&Timer::Pull) && self.lists.values().any(ClaimedList::is_idle) {
             self.timers.set(Timer::Pull, now.mono + PULL_AFTER);
         }
         if !self.timers.is_set(&Timer::Free) {
@@ -195,12 +194,12 @@ impl Agents {
     fn consider_claim(&mut self) {
         if self.may_claim() && !self.is_claiming {
             self.is_claiming = true;
-            self.ask(Asked::Free, Question::Free);
+            self.ask(Subject::Free, Question::Free);
         }
     }
 
     fn may_claim(&self) -> bool {
-        self.has_open && !self.lists.values().any(Held::is_idle)
+        self.has_open && !self.lists.values().any(ClaimedList::is_idle)
     }
 
     fn free(&mut self, now: Now, count: usize) {
@@ -232,20 +231,20 @@ impl Agents {
 
     fn hold(&mut self, now: Now, name: &RunningName, tasks: Vec<Order>, may_be_known: bool) {
         self.journal.info(format!("{name}: {} tasks for our agents", tasks.len()));
-        self.lists.insert(name.clone(), Held { left: tasks.into(), may_be_known, current: None });
+        self.lists.insert(name.clone(), ClaimedList { left: tasks.into(), may_be_known, current: None });
         self.go_on(now, name);
     }
 
-    /// A list is not ours any more: its task is ended.
+    /// A list is lost: its task is killed.
     pub fn handle_void(&mut self, list: &RunningName) {
         self.journal.warn(format!("{list} is not ours any more"));
         let Some(held) = self.forget(list) else { return };
         if let Some(task) = held.current.and_then(|current| current.life.task()) {
-            self.ask(Asked::Order, Question::Kill(task, pulling::TAKEN_BACK));
+            self.ask(Subject::Order, Question::Kill(task, pulling::TAKEN_BACK));
         }
     }
 
-    fn forget(&mut self, list: &RunningName) -> Option<Held> {
+    fn forget(&mut self, list: &RunningName) -> Option<ClaimedList> {
         [Timer::Until(list.clone()), Timer::Submit(list.clone()), Timer::Output(list.clone())]
             .iter()
             .for_each(|timer| self.timers.clear(timer));
@@ -286,7 +285,7 @@ impl Agents {
             if is_late {
                 let question = Question::Find((list.clone(), order.id));
                 held.current = Some(Current { order, life: Life::Finding });
-                return self.ask(Asked::List(list.clone()), question);
+                return self.ask(Subject::List(list.clone()), question);
             }
             held.current = Some(Current { order, life: Life::Refused });
             return self.submit(list);
@@ -298,7 +297,7 @@ impl Agents {
         if matches!(current.life, Life::Refused) {
             current.life = Life::Asking;
             let question = Question::Submit((list.clone(), current.order.clone()));
-            self.ask(Asked::List(list.clone()), question);
+            self.ask(Subject::List(list.clone()), question);
         }
     }
 
@@ -308,9 +307,9 @@ impl Agents {
         self.effects.push_back(Effect::Report(list.clone(), self.numbers, result));
     }
 
-    fn ask(&mut self, asked: Asked, question: Question) {
+    fn ask(&mut self, subject: Subject, question: Question) {
         self.numbers += 1;
-        self.asked.insert(self.numbers, asked);
+        self.unanswered.insert(self.numbers, subject);
         self.effects.push_back(Effect::Ask(self.numbers, question));
     }
 

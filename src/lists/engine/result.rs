@@ -7,15 +7,15 @@ use base::{ExitCode, Now};
 /// One output of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Output {
-    /// Its first bytes.
+    /// The first bytes.
     pub bytes: Vec<u8>,
-    /// Its whole length.
+    /// The whole length.
     pub length: u64,
 }
 
 /// When a command ran, in seconds since 1970.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ran {
+pub(super) struct RunSpan {
     pub(super) started: u64,
     pub(super) ended: u64,
 }
@@ -39,7 +39,7 @@ fn of_sentence(id: ListTaskId, now: Now, sentence: &str) -> TaskResult {
 /// write a word about its end.
 pub(super) fn result(
     id: ListTaskId,
-    ran: Ran,
+    ran: RunSpan,
     exit: Option<ExitCode>,
     (out, mut err): (Output, Output),
     notes: Vec<String>,

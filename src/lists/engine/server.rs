@@ -2,7 +2,7 @@
 //!
 //! | event | enters by | what it may cause |
 //! |---|---|---|
-//! | a file of `new/` was looked at | [`Server::handle_seen`] | the task waits for others, or counts as invalid |
+//! | a file of `new/` was read | [`Server::handle_seen`] | the task waits for others, or counts as invalid |
 //! | lists and tasks were found at the start | [`Server::handle_open`], [`Server::handle_running`] | they continue |
 //! | a move was made, or not | [`Server::handle_gathered`], [`Server::handle_started`], [`Server::handle_stored`], [`Server::handle_closed_list`], [`Server::handle_reopened`] | the next one; a failed one is repeated |
 //! | a connection comes or goes | [`Server::handle_connected`], [`Server::handle_closed`] | its lists get a deadline |
@@ -14,6 +14,7 @@
 //! their claim to their end.
 
 mod desk;
+mod facts;
 mod hosted;
 mod peers;
 mod running;
@@ -33,7 +34,9 @@ use base::{Mono, Now};
 
 use desk::Desk;
 pub use desk::Sighting;
-use peers::Peer;
+pub use facts::Facts;
+use facts::PublishedFacts;
+use peers::Peers;
 use running::Running;
 
 /// Time between two scans of `new/`, a safety net for file systems whose changes the kernel does not report.
@@ -53,9 +56,9 @@ pub type Tasks = BTreeMap<ListTaskId, Task>;
 #[must_use]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Look at this file of `new/`; then [`Server::handle_seen`].
+    /// Read this file of `new/`; then [`Server::handle_seen`].
     Look(String),
-    /// Look at all files of `new/`.
+    /// Read all files of `new/`.
     Scan,
     /// Move these tasks from `new/` to `open/<second>`; then [`Server::handle_gathered`].
     Gather(u64, BTreeSet<ListTaskId>),
@@ -82,7 +85,7 @@ pub enum Effect {
 pub struct Ended {
     /// The task.
     pub task: Task,
-    /// Its result.
+    /// The result.
     pub result: Arc<TaskResult>,
 }
 
@@ -109,19 +112,10 @@ pub struct Gathered {
 /// Why a list cannot be claimed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StartError {
-    /// Its folder is gone.
+    /// The folder is gone.
     Vanished,
     /// The system refuses the move.
     Stuck(String),
-}
-
-/// Facts that no file shows, for `status`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
-    /// Files of `new/` that are not tasks, and why.
-    pub invalid: BTreeMap<String, String>,
-    /// Results that came too late and were refused.
-    pub late: u64,
 }
 
 /// The reason for a deadline.
@@ -131,7 +125,7 @@ pub enum Timer {
     Age,
     /// A file of `new/` may be complete.
     Recheck(String),
-    /// All files of `new/` are looked at.
+    /// All files of `new/` are read again.
     Scan,
     /// Failed moves are repeated.
     Retry,
@@ -156,13 +150,8 @@ pub struct Server {
     running: BTreeMap<RunningName, Running>,
     /// The ids of all tasks that are in a list.
     listed: BTreeSet<ListTaskId>,
-    peers: BTreeMap<Connection, Peer>,
-    /// Workers that wait for a list, the longest wait first.
-    claimers: VecDeque<Connection>,
-    /// The worker inside this process, which cannot be silent.
-    hosted: Option<Connection>,
-    late: u64,
-    facts_changed: bool,
+    peers: Peers,
+    facts: PublishedFacts,
     /// Whether a failed move has been logged since the last one that succeeded.
     is_stuck: bool,
     timers: Timers<Timer>,
@@ -171,7 +160,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server without any tasks; those that exist follow.
+    /// A server without any tasks; existing tasks follow.
     #[must_use]
     pub fn new(settings: Settings, now: Now) -> Self {
         let mut timers = Timers::default();
@@ -184,11 +173,8 @@ impl Server {
             starting: BTreeMap::new(),
             running: BTreeMap::new(),
             listed: BTreeSet::new(),
-            peers: BTreeMap::new(),
-            claimers: VecDeque::new(),
-            hosted: None,
-            late: 0,
-            facts_changed: true,
+            peers: Peers::default(),
+            facts: PublishedFacts::default(),
             is_stuck: false,
             timers,
             effects: VecDeque::new(),
@@ -214,8 +200,7 @@ impl Server {
 
     /// The facts, if they have changed since the last call.
     pub fn take_facts(&mut self) -> Option<Facts> {
-        let changed = std::mem::take(&mut self.facts_changed);
-        changed.then(|| Facts { invalid: self.desk.invalid().clone(), late: self.late })
+        self.facts.take()
     }
 
     /// A deadline has passed.
@@ -270,6 +255,6 @@ impl Server {
         assert_eq!(all, self.listed);
         assert!(self.open.values().all(|tasks| !tasks.is_empty()), "an open list without tasks");
         self.running.values().for_each(Running::sanity_check);
-        assert!(self.open.is_empty() || self.claimers.is_empty() || self.is_stuck, "a worker waits beside a list");
+        assert!(self.open.is_empty() || !self.peers.has_claimer() || self.is_stuck, "a worker waits beside a list");
     }
 }

@@ -19,11 +19,11 @@ pub const ERR: &str = "err";
 /// A task as its creator has written it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// Its id, whose end is also the field `fails`.
+    /// The id, whose end is also the field `fails`.
     pub id: ListTaskId,
     /// Seconds since 1970.
     pub created: u64,
-    /// Seconds since 1970: when it is to be started the latest.
+    /// Seconds since 1970: the latest start.
     pub until: u64,
     /// Seconds.
     pub expected_duration: u64,
@@ -35,8 +35,8 @@ pub struct Task {
 
 /// The three lines that a worker adds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ran {
-    /// The worker that executed it.
+pub struct RunLines {
+    /// The worker that has run the task.
     pub worker: WorkerName,
     /// Seconds since 1970.
     pub started: u64,
@@ -55,7 +55,7 @@ pub enum InvalidTask {
     Field {
         /// From 1.
         line: usize,
-        /// Its form.
+        /// The form of the field.
         field: &'static str,
     },
     /// The first line names another task than the file does.
@@ -104,7 +104,7 @@ pub fn check_command(cmd: &str) -> Result<(), InvalidCommand> {
 ///
 /// # Errors
 /// [`InvalidTask`].
-pub fn read(id: ListTaskId, text: &str) -> Result<(Task, Option<Ran>), InvalidTask> {
+pub fn read(id: ListTaskId, text: &str) -> Result<(Task, Option<RunLines>), InvalidTask> {
     let lines: Vec<&str> = text.strip_suffix('\n').unwrap_or(text).split('\n').collect();
     let [first, created, until, duration, max_fails, fails, cmd, rest @ ..] = &lines[..] else {
         return Err(InvalidTask::Lines(if text.is_empty() { 0 } else { lines.len() }));
@@ -127,7 +127,7 @@ pub fn read(id: ListTaskId, text: &str) -> Result<(Task, Option<Ran>), InvalidTa
     };
     let ran = match rest {
         [] => None,
-        [worker, started, ended] => Some(Ran {
+        [worker, started, ended] => Some(RunLines {
             worker: WorkerName::new(worker)
                 .map_err(|_| InvalidTask::Field { line: 8, field: "the name of a worker" })?,
             started: moment(started, 9)?,
@@ -164,7 +164,7 @@ impl Task {
 
     /// The content of its file after a run.
     #[must_use]
-    pub fn write_ran(&self, ran: &Ran) -> String {
+    pub fn write_ran(&self, ran: &RunLines) -> String {
         format!("{}{}\n{}\n{}\n", self.write(), ran.worker, ran.started, ran.ended)
     }
 
@@ -178,16 +178,15 @@ impl Task {
 /// What follows a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It has failed too often.
+    /// Failed too often.
     Count,
-    /// Its `until` has passed.
+    /// `until` has passed.
     Time,
-    /// It is archived, and this duplicate is attempted.
+    /// The task is archived, and this duplicate is attempted.
     Again(Box<Task>),
 }
 
-/// Judges a task that has failed. The count comes before the time: a task that has used up its runs has failed by them, however
-/// late it is.
+/// Judges a task that has failed. The count comes before the time: a late task that has used up its runs has failed by count.
 #[must_use]
 pub fn judge(task: &Task, now_seconds: u64) -> Fate {
     if task.id.again().fails >= task.max_fails {

@@ -10,7 +10,7 @@
 //! | a deadline | [`Worker::handle_timeout`] |
 //!
 //! The parts: [`link`] has the connection, [`run`] the list and its commands, [`outbox`] the results on their way to the server. A list
-//! goes on while the server is away, and its results are delivered when it is back, unless the list has been opened again.
+//! continues while the server is away, and its results are delivered later, unless the list has been opened again.
 
 mod link;
 mod outbox;
@@ -78,9 +78,9 @@ pub enum Effect {
 /// Why the worker has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It was asked to stop.
+    /// On request.
     Stopped,
-    /// It was asked to stop, and this many results could not be delivered: their tasks run again.
+    /// On request; this many results could not be delivered, and their tasks run again.
     Undelivered(usize),
     /// No server could be reached at all; the reason of the last attempt.
     NoServer(String),
@@ -114,7 +114,7 @@ pub struct Worker {
     output_bytes_max: usize,
     list: Option<List>,
     outbox: Outbox,
-    /// Why it ends, once it does.
+    /// The reason of an end that has begun.
     stopping: Option<End>,
     timers: Timers<Timer>,
     effects: VecDeque<Effect>,
@@ -122,7 +122,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A worker that looks for its server.
+    /// A worker that searches for its server.
     #[must_use]
     pub fn new(settings: Settings, now: Now) -> Self {
         let mut worker = Self {

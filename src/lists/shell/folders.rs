@@ -23,7 +23,7 @@ const NAMES_MAX: u64 = 10_000;
 
 /// A state of tasks or lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum State {
     /// Tasks without a list.
     New,
     /// Lists that wait for a worker.
@@ -46,8 +46,8 @@ pub enum Place {
     FailedCount,
 }
 
-impl Place {
-    /// All of them, in the order in which a task comes through them.
+impl State {
+    /// All states, in the order in which a task passes through them.
     pub const ALL: [Self; 10] = [
         Self::New,
         Self::Open,
@@ -61,7 +61,7 @@ impl Place {
         Self::FailedCount,
     ];
 
-    /// Where tasks stay.
+    /// The final states of tasks.
     pub const ENDS: [Self; 4] = [Self::CompletedArchive, Self::FailedArchive, Self::FailedTime, Self::FailedCount];
 
     /// The name of the folder.
@@ -100,7 +100,7 @@ pub(super) fn file_name(id: ListTaskId, ending: &str) -> String {
     format!("{id}.{ending}")
 }
 
-/// Whether a name in a folder is neither that of a draft nor that of a backup.
+/// Whether a name in a folder is neither a draft nor a backup.
 #[must_use]
 pub(super) fn is_candidate(name: &str) -> bool {
     !(name.is_empty() || name.starts_with('.') || name.ends_with(".tmp") || name.ends_with('~'))
@@ -114,9 +114,9 @@ impl Folders {
         let folders = Self::at(root)?;
         folders.remake().map_err(failed)?;
         let device = |path: &Path| path.metadata().map(|metadata| metadata.dev()).map_err(failed);
-        for place in Place::ALL {
-            if device(&folders.path(place))? != device(&folders.root)? {
-                return Err(ListsError::OtherDevice(folders.path(place)));
+        for state in State::ALL {
+            if device(&folders.path(state))? != device(&folders.root)? {
+                return Err(ListsError::OtherDevice(folders.path(state)));
             }
         }
         Ok(folders)
@@ -140,18 +140,18 @@ impl Folders {
 
     /// The folder of a state.
     #[must_use]
-    pub fn path(&self, place: Place) -> PathBuf {
-        self.root.join(place.name())
+    pub fn path(&self, state: State) -> PathBuf {
+        self.root.join(state.name())
     }
 
     /// The path of one of the files of a task.
     #[must_use]
-    pub fn file(&self, place: Place, id: ListTaskId, ending: &str) -> PathBuf {
-        self.path(place).join(file_name(id, ending))
+    pub fn file(&self, state: State, id: ListTaskId, ending: &str) -> PathBuf {
+        self.path(state).join(file_name(id, ending))
     }
 
     pub(super) fn remake(&self) -> io::Result<()> {
-        Place::ALL.into_iter().try_for_each(|place| fs::create_dir_all(self.path(place)))
+        State::ALL.into_iter().try_for_each(|state| fs::create_dir_all(self.path(state)))
     }
 
     /// Syncs everything below the root with one call, however many files there are.
@@ -161,13 +161,13 @@ impl Folders {
 
     /// Looks at a file of `new/`; `None` if it is gone.
     pub(super) fn look(&self, name: &str, is_open: bool) -> Option<Sighting> {
-        let path = self.path(Place::New).join(name);
+        let path = self.path(State::New).join(name);
         let metadata = path.symlink_metadata().ok()?;
         let stamp = FileStamp::from(&metadata);
         let rest = clock::now().wall.since(wall(stamp.modified.max(stamp.changed)));
         let id = name.strip_suffix(TASK).and_then(|stem| stem.strip_suffix('.')?.parse().ok());
         let is_taken = id.is_some_and(|id| {
-            Place::ENDS.into_iter().any(|place| self.file(place, id, TASK).symlink_metadata().is_ok())
+            State::ENDS.into_iter().any(|state| self.file(state, id, TASK).symlink_metadata().is_ok())
         });
         let is_file = metadata.is_file();
         // The text of anything else does not count, and a device may do something when it is opened.
@@ -178,7 +178,7 @@ impl Folders {
     /// Moves tasks to a list of their own, which has this second or the next free one.
     pub(super) fn gather(&self, second: u64, tasks: &BTreeSet<ListTaskId>) -> Gathered {
         let mut gathered = Gathered { second, moved: BTreeSet::new(), failure: None };
-        let open = self.path(Place::Open);
+        let open = self.path(State::Open);
         let named = next_free(second, |second| fs::create_dir(open.join(second.to_string())));
         let folder = match named {
             Ok(second) => {
@@ -188,7 +188,7 @@ impl Folders {
             Err(error) => return Gathered { failure: Some(error.to_string()), ..gathered },
         };
         for id in tasks {
-            match fs::rename(self.file(Place::New, *id, TASK), folder.join(file_name(*id, TASK))) {
+            match fs::rename(self.file(State::New, *id, TASK), folder.join(file_name(*id, TASK))) {
                 Ok(()) => {
                     gathered.moved.insert(*id);
                 }
@@ -200,7 +200,7 @@ impl Folders {
             }
         }
         if gathered.moved.is_empty() {
-            // It is empty, or another program has put a file there.
+            // The folder is empty, or another program has put a file there.
             let _ = fs::remove_dir(&folder);
         }
         gathered
@@ -208,8 +208,8 @@ impl Folders {
 
     /// Moves a list from `open/` to `running/`.
     pub(super) fn start(&self, second: u64, worker: &WorkerName, started: u64) -> Result<RunningName, StartError> {
-        let from = self.path(Place::Open).join(second.to_string());
-        let running = self.path(Place::Running);
+        let from = self.path(State::Open).join(second.to_string());
+        let running = self.path(State::Running);
         let name = |started| RunningName { second, worker: worker.clone(), started };
         match next_free(started, |started| rename_new(&from, &running.join(name(started).to_string()))) {
             Ok(started) => Ok(name(started)),
@@ -218,9 +218,9 @@ impl Folders {
         }
     }
 
-    /// The names in a folder, without drafts and backups. Those that are not UTF-8 are replaced, and found by no other function.
-    pub(super) fn names(&self, place: Place) -> io::Result<Vec<String>> {
-        names(&self.path(place))
+    /// The names in a folder, without drafts and backups. Names that are not UTF-8 are replaced, and found by no other function.
+    pub(super) fn names(&self, state: State) -> io::Result<Vec<String>> {
+        names(&self.path(state))
     }
 }
 
@@ -236,7 +236,7 @@ pub(super) fn names(folder: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// The ids of the tasks in a folder, in order. Links, folders and pipes are no tasks, whatever their names.
+/// The ids of the tasks in a folder, in order. Links, folders and pipes are no tasks, with any name.
 pub(super) fn tasks(folder: &Path) -> io::Result<BTreeSet<ListTaskId>> {
     let mut tasks = BTreeSet::new();
     for entry in fs::read_dir(folder)? {
@@ -266,7 +266,7 @@ pub(super) fn move_task(from: &Path, to: &Path, id: ListTaskId) -> io::Result<()
     move_files(from, to, id, &[OUT, ERR])
 }
 
-/// The same for a task with these outputs. Those that are not there have been moved before, or do not exist.
+/// Moves the files of a task with these outputs, its `.task` file last. A missing output was moved before, or never existed.
 pub(super) fn move_files(from: &Path, to: &Path, id: ListTaskId, outputs: &[&str]) -> io::Result<()> {
     for ending in outputs {
         let name = file_name(id, ending);
@@ -284,13 +284,13 @@ pub(super) fn write_over(folder: &Path, name: &str, content: &[u8]) -> io::Resul
     let draft = folder.join(format!(".{name}.tmp"));
     let written = fs::write(&draft, content).and_then(|()| fs::rename(&draft, folder.join(name)));
     if written.is_err() {
-        // It has no room, or does not exist.
+        // The disk is full, or the file does not exist.
         let _ = fs::remove_file(&draft);
     }
     written
 }
 
-/// The same for the file of a task that must not exist. Drafts of one kind of writer are written under a lock.
+/// Writes the file of a task, which must not exist, in one step. Drafts of one kind of writer are written under a lock.
 pub(super) fn write_new(folder: &Path, id: ListTaskId, writer: &str, task: &Task) -> io::Result<()> {
     let name = file_name(id, TASK);
     let draft = folder.join(format!(".{name}{}", draft_ending(writer)));
@@ -317,7 +317,7 @@ pub(super) fn remove_drafts(folder: &Path, writer: &str) {
     }
 }
 
-/// The text of a file that may be anything, or why it has none.
+/// The text of a file, or why there is none.
 pub(super) fn read_text(path: &Path) -> Result<String, String> {
     let bytes = read_file(path, FILE_BYTES_MAX as u64).map_err(|error| error.to_string())?;
     if bytes.len() > FILE_BYTES_MAX {

@@ -1,7 +1,7 @@
 //! The thread that writes results and moves what has ended: `running/` to `closed/`, to `completed/` or `failed/`, and onwards.
 //!
-//! It does many jobs together, syncs once, and reports them after that: so a worker drops its copy of a result only when the disk has
-//! it, and no file is synced by itself. After a kill at any instant [`Keeper::finish_leftovers`] goes on where it stopped.
+//! The thread does many jobs together, syncs once, and then reports them: a worker drops its copy of a result only when the disk has
+//! it, and no file is synced by itself. After a kill at any instant [`Keeper::finish_leftovers`] continues.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -11,13 +11,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::folders::{
-    CAREFUL, Folders, Place, file_name, move_files, move_task, names, next_free, read_text, remove_drafts, tasks,
+    CAREFUL, Folders, State, file_name, move_files, move_task, names, next_free, read_text, remove_drafts, tasks,
     write_over,
 };
 use super::repeat;
 use crate::engine::server::{Ended, Receipt};
 use crate::engine::task;
-use crate::engine::task::{ERR, Fate, OUT, Ran, TASK, Task};
+use crate::engine::task::{ERR, Fate, OUT, RunLines, TASK, Task};
 use base::lists::{ClosedName, ListTaskId, RunningName};
 use proc::background::Background;
 use proc::clock;
@@ -87,7 +87,7 @@ impl Keeper {
         let said = |error: io::Error| error.to_string();
         match job {
             Job::Store(list, receipt, ended) => {
-                let folder = self.folders.path(Place::Running).join(list.to_string());
+                let folder = self.folders.path(State::Running).join(list.to_string());
                 let stored = ended.iter().try_for_each(|ended| store(&folder, &list, ended));
                 let outcome = match stored {
                     Ok(()) => Ok(ended.iter().map(|ended| ended.task.id).collect()),
@@ -112,8 +112,8 @@ impl Keeper {
     }
 
     fn close(&mut self, list: &RunningName, finished: u64) -> io::Result<()> {
-        let from = self.folders.path(Place::Running).join(list.to_string());
-        let closed = self.folders.path(Place::Closed);
+        let from = self.folders.path(State::Running).join(list.to_string());
+        let closed = self.folders.path(State::Closed);
         if from.symlink_metadata().is_ok() {
             let name = |finished| ClosedName { running: list.clone(), finished }.to_string();
             next_free(finished, |finished| rename_new(&from, &closed.join(name(finished))))?;
@@ -122,8 +122,8 @@ impl Keeper {
     }
 
     fn reopen(&mut self, list: &RunningName, done: &BTreeSet<ListTaskId>, finished: u64) -> io::Result<u64> {
-        let running = self.folders.path(Place::Running).join(list.to_string());
-        let (open, closed) = (self.folders.path(Place::Open), self.folders.path(Place::Closed));
+        let running = self.folders.path(State::Running).join(list.to_string());
+        let (open, closed) = (self.folders.path(State::Open), self.folders.path(State::Closed));
         let done: Vec<ListTaskId> = tasks(&running)?.intersection(done).copied().collect();
         if !done.is_empty() {
             let name = |finished| closed.join(ClosedName { running: list.clone(), finished }.to_string());
@@ -141,12 +141,12 @@ impl Keeper {
         next_free(list.second, |second| rename_new(&running, &open.join(second.to_string())))
     }
 
-    /// Goes on with whatever a killed server was moving.
+    /// Completes the moves of a killed server.
     fn finish_leftovers(&mut self) {
-        remove_drafts(&self.folders.path(Place::New), SERVER);
+        remove_drafts(&self.folders.path(State::New), SERVER);
         self.may_exist = true;
         let mut finish = || {
-            let [completed, failed] = [Place::Completed, Place::Failed].map(|place| self.folders.path(place));
+            let [completed, failed] = [State::Completed, State::Failed].map(|state| self.folders.path(state));
             for id in tasks(&completed)? {
                 self.archive(id)?;
             }
@@ -164,7 +164,7 @@ impl Keeper {
 
     /// Moves the tasks of closed lists onwards, and removes the lists.
     fn settle_lists(&mut self, is_wanted: impl Fn(&ClosedName) -> bool) -> io::Result<()> {
-        let closed = self.folders.path(Place::Closed);
+        let closed = self.folders.path(State::Closed);
         for name in names(&closed)? {
             if name.parse().is_ok_and(|name| is_wanted(&name)) {
                 let folder = closed.join(name);
@@ -180,7 +180,7 @@ impl Keeper {
     /// Moves a task of a closed list to its end. A task whose outputs have been moved already goes where they are.
     fn settle(&mut self, closed: &Path, id: ListTaskId) -> io::Result<()> {
         let err = closed.join(file_name(id, ERR));
-        let failed = self.folders.path(Place::Failed);
+        let failed = self.folders.path(State::Failed);
         let complaints = err.symlink_metadata().map(|metadata| metadata.len());
         if complaints.as_ref().is_ok_and(|bytes| *bytes == 0) {
             fs::remove_file(&err)?;
@@ -189,42 +189,42 @@ impl Keeper {
             move_task(closed, &failed, id)?;
             self.judge(id)
         } else {
-            move_files(closed, &self.folders.path(Place::Completed), id, &[OUT])?;
+            move_files(closed, &self.folders.path(State::Completed), id, &[OUT])?;
             self.archive(id)
         }
     }
 
     fn archive(&self, id: ListTaskId) -> io::Result<()> {
-        move_files(&self.folders.path(Place::Completed), &self.folders.path(Place::CompletedArchive), id, &[OUT])
+        move_files(&self.folders.path(State::Completed), &self.folders.path(State::CompletedArchive), id, &[OUT])
     }
 
     /// Moves a failed task on, after its duplicate was made.
     fn judge(&mut self, id: ListTaskId) -> io::Result<()> {
-        let failed = self.folders.path(Place::Failed);
-        let place = match self.begun(id) {
-            Some(place) => place,
+        let failed = self.folders.path(State::Failed);
+        let state = match self.begun(id) {
+            Some(state) => state,
             None => match task::judge(&read_task(&failed, id)?, super::seconds(clock::now().wall)) {
-                Fate::Count => Place::FailedCount,
-                Fate::Time => Place::FailedTime,
+                Fate::Count => State::FailedCount,
+                Fate::Time => State::FailedTime,
                 Fate::Again(duplicate) => {
                     self.duplicate(id, &duplicate)?;
-                    Place::FailedArchive
+                    State::FailedArchive
                 }
             },
         };
-        move_task(&failed, &self.folders.path(place), id)?;
+        move_task(&failed, &self.folders.path(state), id)?;
         self.repeated.remove(&id);
         Ok(())
     }
 
-    /// Where a task is on its way to: its stdout, which always exists, moves first.
-    fn begun(&self, id: ListTaskId) -> Option<Place> {
-        let ends = [Place::FailedArchive, Place::FailedTime, Place::FailedCount];
-        let has = |place, ending| self.folders.file(place, id, ending).symlink_metadata().is_ok();
-        if has(Place::Failed, OUT) {
+    /// The folder to which a task is being moved: its stdout, which always exists, moves first.
+    fn begun(&self, id: ListTaskId) -> Option<State> {
+        let ends = [State::FailedArchive, State::FailedTime, State::FailedCount];
+        let has = |state, ending| self.folders.file(state, id, ending).symlink_metadata().is_ok();
+        if has(State::Failed, OUT) {
             return None;
         }
-        ends.into_iter().find(|place| has(*place, OUT) && !has(*place, TASK))
+        ends.into_iter().find(|state| has(*state, OUT) && !has(*state, TASK))
     }
 
     /// Makes the duplicate of a failed task, unless it exists.
@@ -246,7 +246,7 @@ fn store(folder: &Path, list: &RunningName, ended: &Ended) -> io::Result<()> {
     write(&folder.join(file_name(task.id, OUT)), &result.out)?;
     let err = folder.join(file_name(task.id, ERR));
     if result.err.is_empty() {
-        // An attempt before this one may have left it.
+        // An earlier attempt may have left the file.
         match fs::remove_file(err) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -254,7 +254,7 @@ fn store(folder: &Path, list: &RunningName, ended: &Ended) -> io::Result<()> {
     } else {
         write(&err, &result.err)?;
     }
-    let ran = Ran { worker: list.worker.clone(), started: result.started, ended: result.ended };
+    let ran = RunLines { worker: list.worker.clone(), started: result.started, ended: result.ended };
     append(folder, task, &ran)
 }
 
@@ -265,12 +265,12 @@ fn write(path: &Path, content: &[u8]) -> io::Result<()> {
 
 /// Adds the three lines to the file of a task, in one write: a new file would cost twenty times as much. A kill within it leaves a
 /// file that [`super::recovery`] recognises.
-fn append(folder: &Path, task: &Task, ran: &Ran) -> io::Result<()> {
+fn append(folder: &Path, task: &Task, ran: &RunLines) -> io::Result<()> {
     let (before, whole) = (task.write(), task.write_ran(ran));
     let (name, length) = (file_name(task.id, TASK), before.len() as u64);
     let mut file = File::options().append(true).custom_flags(CAREFUL).open(folder.join(&name))?;
     match file.metadata()?.len() {
-        // Its last line has no end.
+        // The last line of the file has no newline.
         shorter if shorter < length => return write_over(folder, &name, whole.as_bytes()),
         longer if longer > length => file.set_len(length)?,
         _ => {}

@@ -1,4 +1,5 @@
-//! What commands do in the folders beside a server, or without one: add tasks, ask for lists, repeat failed tasks, remove finished ones.
+//! Changes of the folders beside a server, or without one: commands add tasks, ask for lists, repeat failed tasks and remove finished
+//! ones.
 
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
@@ -7,7 +8,7 @@ use std::{fs, io};
 
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
-use super::folders::{Folders, Place, move_task, read_text, remove_drafts, tasks, write_new};
+use super::folders::{Folders, State, move_task, read_text, remove_drafts, tasks, write_new};
 use super::{CLOSE, LOCK, repeat, seconds};
 use crate::engine::task;
 use crate::engine::task::{ERR, OUT, TASK, Task};
@@ -16,7 +17,7 @@ use base::lists::ListTaskId;
 use proc::lock::{Holder, LockError, StateLock};
 use proc::{clock, readable};
 
-/// The lock that makes ids, `DIR/.ids.lock`: so two processes never make the same one.
+/// The lock for new ids, `DIR/.ids.lock`, so that two processes never make the same one.
 const IDS: &str = ".ids";
 
 /// Marks the drafts of commands.
@@ -40,12 +41,12 @@ pub enum OrderError {
     #[error(transparent)]
     Lock(#[from] LockError),
     /// There is no task with this id that has failed for good.
-    #[error("{id} cannot be repeated: {}", place.map_or("there is no such task".to_owned(), |place| format!("it is in {}", place.name())))]
+    #[error("{id} cannot be repeated: {}", state.map_or("there is no such task".to_owned(), |state| format!("it is in {}", state.name())))]
     NotFailed {
         /// The id.
         id: ListTaskId,
         /// Where it is, if it exists.
-        place: Option<Place>,
+        state: Option<State>,
     },
     /// A file is not a task.
     #[error("{path} is not a task: {reason}", path = path.display())]
@@ -74,10 +75,10 @@ pub struct Terms {
     pub max_fails: u32,
 }
 
-/// Adds a task for each command, in their order, and tells the id of each as soon as it exists.
+/// Adds a task for each command, in their order, and reports the id of each as soon as it exists.
 ///
 /// # Errors
-/// [`OrderError`]; tasks whose ids were told exist.
+/// [`OrderError`]; tasks whose ids were reported exist.
 pub fn add(
     folders: &Folders,
     commands: impl IntoIterator<Item = String>,
@@ -85,7 +86,7 @@ pub fn add(
     is_durable: bool,
     mut tell: impl FnMut(ListTaskId),
 ) -> Result<(), OrderError> {
-    let new = folders.path(Place::New);
+    let new = folders.path(State::New);
     let failed = |source| OrderError::File { path: new.clone(), source };
     folders.remake().map_err(failed)?;
     let _lock = lock(folders)?;
@@ -120,7 +121,7 @@ pub fn add(
 /// Takes the lock of all processes that make tasks, and removes the drafts of a killed one.
 fn lock(folders: &Folders) -> Result<StateLock, OrderError> {
     let lock = StateLock::wait(folders.root(), IDS)?;
-    remove_drafts(&folders.path(Place::New), COMMAND);
+    remove_drafts(&folders.path(State::New), COMMAND);
     Ok(lock)
 }
 
@@ -138,7 +139,7 @@ pub fn close(folders: &Folders) -> Result<(), OrderError> {
     if server(folders).is_none() {
         return Err(OrderError::NoServer(folders.root().to_owned()));
     }
-    let new = folders.path(Place::New);
+    let new = folders.path(State::New);
     let failed = |source| OrderError::File { path: new.clone(), source };
     let watch = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC).map_err(|error| failed(error.into()))?;
     watch.add_watch(&new, AddWatchFlags::IN_DELETE).map_err(|error| failed(error.into()))?;
@@ -152,7 +153,7 @@ pub fn close(folders: &Folders) -> Result<(), OrderError> {
             return Err(OrderError::Silent(folders.root().to_owned()));
         }
         readable::is_readable(watch.as_fd(), Some(left));
-        // The events only wake; the file itself tells.
+        // An event only wakes; the file itself is checked.
         let _ = watch.read_events();
     }
     Ok(())
@@ -164,8 +165,8 @@ pub fn close(folders: &Folders) -> Result<(), OrderError> {
 /// When a folder cannot be read.
 pub fn failed(folders: &Folders) -> Result<Vec<ListTaskId>, OrderError> {
     let mut ids = Vec::new();
-    for place in [Place::FailedTime, Place::FailedCount] {
-        let path = folders.path(place);
+    for state in [State::FailedTime, State::FailedCount] {
+        let path = folders.path(state);
         ids.extend(tasks(&path).map_err(|source| OrderError::File { path, source })?);
     }
     ids.sort_unstable();
@@ -179,12 +180,12 @@ pub fn failed(folders: &Folders) -> Result<Vec<ListTaskId>, OrderError> {
 /// [`OrderError`].
 pub fn retry(folders: &Folders, id: ListTaskId) -> Result<ListTaskId, OrderError> {
     let _lock = lock(folders)?;
-    let has = |place: &Place| folders.file(*place, id, TASK).symlink_metadata().is_ok();
-    let Some(place) = [Place::FailedTime, Place::FailedCount].into_iter().find(has) else {
-        let place = super::view::find(folders, id).first().map(|found| found.place);
-        return Err(OrderError::NotFailed { id, place });
+    let has = |state: &State| folders.file(*state, id, TASK).symlink_metadata().is_ok();
+    let Some(state) = [State::FailedTime, State::FailedCount].into_iter().find(has) else {
+        let state = super::view::find(folders, id).first().map(|found| found.state);
+        return Err(OrderError::NotFailed { id, state });
     };
-    let path = folders.file(place, id, TASK);
+    let path = folders.file(state, id, TASK);
     let invalid = |reason| OrderError::Invalid { path: path.clone(), reason };
     let text = read_text(&path).map_err(invalid)?;
     let (task, _) = task::read(id, &text).map_err(|error| invalid(error.to_string()))?;
@@ -194,9 +195,9 @@ pub fn retry(folders: &Folders, id: ListTaskId) -> Result<ListTaskId, OrderError
         again.until = now.saturating_add(task.until.saturating_sub(task.created));
     }
     let failed = |source| OrderError::File { path: path.clone(), source };
-    // It exists if a retry before this one was killed.
+    // The duplicate exists if an earlier retry was killed.
     let made = repeat::make(folders, &again, COMMAND, true).map_err(failed)?;
-    move_task(&folders.path(place), &folders.path(Place::FailedArchive), id).map_err(failed)?;
+    move_task(&folders.path(state), &folders.path(State::FailedArchive), id).map_err(failed)?;
     Ok(made)
 }
 
@@ -204,14 +205,14 @@ pub fn retry(folders: &Folders, id: ListTaskId) -> Result<ListTaskId, OrderError
 ///
 /// # Errors
 /// [`OrderError`]; the rest stays.
-pub fn clean(folders: &Folders, place: Place) -> Result<usize, OrderError> {
-    let path = folders.path(place);
+pub fn clean(folders: &Folders, state: State) -> Result<usize, OrderError> {
+    let path = folders.path(state);
     let failed = |source| OrderError::File { path: path.clone(), source };
     let ids = tasks(&path).map_err(failed)?;
     for id in &ids {
-        // The task last: what a kill leaves is found again.
+        // The task comes last, so that a later clean-up finds the leftovers of a kill.
         for ending in [OUT, ERR, TASK] {
-            match fs::remove_file(folders.file(place, *id, ending)) {
+            match fs::remove_file(folders.file(state, *id, ending)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
                 _ => {}
             }

@@ -1,10 +1,10 @@
-//! What a server finds at its start: the lists of `open/` and `running/`.
+//! The lists of `open/` and `running/` that a server finds at its start.
 
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
-use super::folders::{Folders, Place, file_name, read_text, tasks, write_over};
+use super::folders::{Folders, State, file_name, read_text, tasks, write_over};
 use crate::engine::server::{Server, Tasks};
 use crate::engine::task;
 use crate::engine::task::{TASK, Task};
@@ -13,16 +13,16 @@ use base::lists::{ListTaskId, open_list};
 
 /// Hands all lists to the engine.
 pub(super) fn recover(folders: &Folders, engine: &mut Server, now: Now) -> io::Result<()> {
-    for name in folders.names(Place::Running)? {
-        let folder = folders.path(Place::Running).join(&name);
+    for name in folders.names(State::Running)? {
+        let folder = folders.path(State::Running).join(&name);
         match (name.parse(), read_list(&folder)) {
             (Ok(list), Ok((waiting, done))) => engine.handle_running(now, &list, waiting, done),
             (Err(error), _) => log::warn!("{} is left alone: it is {error}", folder.display()),
             (_, Err(error)) => log::warn!("{} is left alone: {error}", folder.display()),
         }
     }
-    for name in folders.names(Place::Open)? {
-        let folder = folders.path(Place::Open).join(&name);
+    for name in folders.names(State::Open)? {
+        let folder = folders.path(State::Open).join(&name);
         match (open_list(&name), read_list(&folder)) {
             (Some(second), Ok((waiting, _))) => {
                 if waiting.is_empty() {
@@ -38,7 +38,7 @@ pub(super) fn recover(folders: &Folders, engine: &mut Server, now: Now) -> io::R
     Ok(())
 }
 
-/// The tasks of a list that have not run, and those that have.
+/// The waiting and the ended tasks of a list.
 fn read_list(folder: &Path) -> io::Result<(Tasks, BTreeSet<ListTaskId>)> {
     let (mut waiting, mut done) = (Tasks::new(), BTreeSet::new());
     for id in tasks(folder)? {

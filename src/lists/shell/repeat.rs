@@ -1,12 +1,12 @@
 //! The duplicate of a failed task, under an id that no other task has.
 //!
-//! Its id is that of its predecessor with one failure more. A task that was made by hand may have that id already, wherever it is;
-//! the duplicate then has the next free nanosecond, with the same number of failures.
+//! The id is that of the failed task with one failure more. If a task that was made by hand has that id, the duplicate gets the next
+//! free nanosecond, with the same number of failures.
 
 use std::io;
 use std::path::PathBuf;
 
-use super::folders::{Folders, Place, file_name, names, read_text, write_new};
+use super::folders::{Folders, State, file_name, names, read_text, write_new};
 use crate::engine::task;
 use crate::engine::task::{TASK, Task};
 use base::lists::ListTaskId;
@@ -22,7 +22,7 @@ pub(super) fn make(folders: &Folders, duplicate: &Task, writer: &str, may_exist:
         match find(folders, id)? {
             Some(path) if may_exist && is_same(&path, &task) => return Ok(id),
             Some(_) => {}
-            None => match write_new(&folders.path(Place::New), id, writer, &task) {
+            None => match write_new(&folders.path(State::New), id, writer, &task) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 outcome => return outcome.map(|()| id),
             },
@@ -32,15 +32,15 @@ pub(super) fn make(folders: &Folders, duplicate: &Task, writer: &str, may_exist:
     Err(io::Error::new(io::ErrorKind::AlreadyExists, error))
 }
 
-/// The file of this name, in any state. The states are looked at in the order in which tasks move, so that none is missed.
+/// The file of this name, in any state. The states are searched in the order in which tasks move, so that none is missed.
 fn find(folders: &Folders, id: ListTaskId) -> io::Result<Option<PathBuf>> {
     let exists = |path: &PathBuf| path.symlink_metadata().is_ok();
-    for place in Place::ALL {
-        let found = if place.has_lists() {
-            let folder = folders.path(place);
+    for state in State::ALL {
+        let found = if state.has_lists() {
+            let folder = folders.path(state);
             names(&folder)?.into_iter().map(|list| folder.join(list).join(file_name(id, TASK))).find(exists)
         } else {
-            Some(folders.file(place, id, TASK)).filter(exists)
+            Some(folders.file(state, id, TASK)).filter(exists)
         };
         if found.is_some() {
             return Ok(found);

@@ -1,4 +1,4 @@
-//! The one command of a worker at the level of the system: its two files, and its processes. The engine decides, this obeys.
+//! The one command of a worker at the level of the system: its two files and its processes. The engine decides.
 
 use std::fs::{self, File};
 use std::io::{self, Seek as _};
@@ -22,7 +22,7 @@ use proc::worker::commands::Commands;
 /// Marks every process of a command.
 const MARK: &str = "LLTS_RUN_LISTS";
 
-/// Where the outputs are that a killed worker of the same name has left.
+/// The folder for outputs that a killed worker of the same name has left.
 const LOST: &str = "lost";
 
 /// The state that outlives a command, and the command itself.
@@ -34,7 +34,7 @@ pub(super) struct Runner {
     pub(super) commands: Commands,
     /// The files of the command that runs.
     outputs: Option<Outputs>,
-    /// Those of the last command, which the next one gets if it follows in the same turn.
+    /// The files of the last command, which the next one gets if it follows in the same turn.
     spare: Option<Outputs>,
 }
 
@@ -61,7 +61,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Nothing runs, and the next command may come much later: of the last one no file stays.
+    /// Removes the files of the last command: the next one may come much later.
     pub(super) fn rest(&mut self) {
         if self.outputs.is_none()
             && let Some(spare) = self.spare.take()
@@ -87,7 +87,7 @@ impl Runner {
             Ok::<_, io::Error>(Output { bytes: read_part(file, 0, length.min(bytes_max as u64))?, length })
         };
         let both = check_room(&self.folder).and_then(|()| Ok((read(&outputs.out)?, read(&outputs.err)?)));
-        // A process that withstands all signals may still write to them.
+        // A process that survives all signals may still write to the files.
         if self.commands.is_any_left() {
             outputs.remove(&self.folder);
         } else {
@@ -125,7 +125,7 @@ impl Outputs {
         Ok(Self { id, out: file(&out)?, err: file(&err)? })
     }
 
-    /// The same files for another command: two renames cost a fifth of two new files. Fails for files that have another name.
+    /// Reuses the files for another command: two renames cost a fifth of two new files. Fails for files that have another name.
     fn reuse(mut self, folder: &Path, id: ListTaskId) -> io::Result<Self> {
         let (from, to) = (Self::paths(folder, self.id), Self::paths(folder, id));
         for ((file, from), to) in [&mut self.out, &mut self.err].into_iter().zip(&from).zip(&to) {
@@ -145,7 +145,7 @@ impl Outputs {
 
     fn remove(&self, folder: &Path) {
         for path in Self::paths(folder, self.id) {
-            // The command may have removed it.
+            // The command may have removed the file.
             let _ = fs::remove_file(path);
         }
     }

@@ -16,7 +16,7 @@ use mio::{Events, Interest, Poll, Token};
 use serde_json::json;
 
 use self::own::Own;
-use super::folders::{Folders, Place, is_candidate, write_over};
+use super::folders::{Folders, State, is_candidate, write_over};
 use super::keeper::{Done, Job, Keeper};
 use super::{CLOSE, FACTS, LOCK, ListsError, recovery};
 use crate::engine::server::{Connection, Effect, Server, Settings};
@@ -35,7 +35,7 @@ const SIGNALS: Token = Token(1);
 const WATCH: Token = Token(2);
 const KEEPER: Token = Token(3);
 const OWN_NEWS: Token = Token(4);
-/// The number before that of the first connection; the number of a connection is its token.
+/// The number before the first connection; the number of a connection is its token.
 const CONNECTIONS: u64 = 15;
 
 /// Events of one wait.
@@ -50,7 +50,7 @@ pub struct ListsServer {
     address: SocketAddr,
     keeper: Background<Job, Done>,
     watch: Option<Watch>,
-    /// Whether the watch has had its turn and may have more changes.
+    /// Whether the watch may have more changes after its turn.
     watch_unread: bool,
     is_vanished: bool,
     /// The agents of the controller that this server is a part of.
@@ -165,14 +165,14 @@ impl ListsServer {
             }
             self.go_on(now);
             if self.is_vanished {
-                return Err(ListsError::Vanished(self.folders.path(Place::New)));
+                return Err(ListsError::Vanished(self.folders.path(State::New)));
             }
         }
         self.stop();
         Ok(())
     }
 
-    /// What workers have sent is stored; lists that run stay, and their workers come back to the next server.
+    /// Stores the received results. Running lists stay, and their workers come back to the next server.
     fn stop(mut self) {
         self.keeper.finish();
     }
@@ -267,7 +267,7 @@ impl ListsServer {
         self.scan(now);
         self.engine.handle_group(now);
         self.settle(now);
-        if let Err(error) = std::fs::remove_file(self.folders.path(Place::New).join(CLOSE)) {
+        if let Err(error) = std::fs::remove_file(self.folders.path(State::New).join(CLOSE)) {
             log::debug!("{CLOSE}: {error}");
         }
     }
@@ -280,8 +280,8 @@ impl ListsServer {
 
     /// Looks at all files of `new/` that the engine does not have.
     fn scan(&mut self, now: Now) {
-        let new = self.folders.path(Place::New);
-        // It is not made again: that would be in the way of a user who removes everything.
+        let new = self.folders.path(State::New);
+        // Not made again, which would defeat a user who removes everything.
         self.is_vanished = new.symlink_metadata().is_err();
         if self.is_vanished {
             return;
@@ -290,7 +290,7 @@ impl ListsServer {
         if let Some(Err(error)) = self.watch.as_mut().map(|watch| follow(watch, &self.folders)) {
             log::warn!("cannot watch {}: {error}", new.display());
         }
-        let mut names = match self.folders.names(Place::New) {
+        let mut names = match self.folders.names(State::New) {
             Ok(names) => names,
             Err(error) => return log::error!("cannot look through {}: {error}", new.display()),
         };
@@ -363,7 +363,7 @@ fn open_watch(poll: &Poll, folders: &Folders) -> Option<Watch> {
     };
     let watch = open();
     if let Err(error) = &watch {
-        log::warn!("cannot watch {}: {error}; new files are found once a minute", folders.path(Place::New).display());
+        log::warn!("cannot watch {}: {error}; new files are found once a minute", folders.path(State::New).display());
     }
     watch.ok()
 }
@@ -371,7 +371,7 @@ fn open_watch(poll: &Poll, folders: &Folders) -> Option<Watch> {
 /// Watches `new/`, and whether the folder around it moves.
 fn follow(watch: &mut Watch, folders: &Folders) -> io::Result<()> {
     watch.follow_around(folders.root())?;
-    watch.follow(&folders.path(Place::New))
+    watch.follow(&folders.path(State::New))
 }
 
 /// The connections leave a quarter of the descriptors to files.

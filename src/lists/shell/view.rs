@@ -6,9 +6,9 @@ use std::{fs, io};
 use serde::Deserialize;
 
 use super::FACTS;
-use super::folders::{Folders, Place, file_name, is_candidate, read_file, read_text, tasks};
+use super::folders::{Folders, State, file_name, is_candidate, read_file, read_text, tasks};
 use crate::engine::task;
-use crate::engine::task::{ERR, OUT, Ran, TASK, Task};
+use crate::engine::task::{ERR, OUT, RunLines, TASK, Task};
 use base::lists::{ClosedName, ListTaskId, RunningName, open_list};
 
 /// Bytes of the file with the facts.
@@ -17,7 +17,7 @@ const FACTS_BYTES_MAX: u64 = 64 << 20;
 /// The number of tasks and lists in each state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Tasks, in the order of [`Place::ALL`].
+    /// Tasks, in the order of [`State::ALL`].
     pub tasks: [u64; 10],
     /// Lists in `open/`, `running/` and `closed/`.
     pub lists: [u64; 3],
@@ -30,30 +30,30 @@ pub struct Counts {
 impl Counts {
     /// The tasks in one state.
     #[must_use]
-    pub fn of(&self, place: Place) -> u64 {
-        Place::ALL.into_iter().zip(self.tasks).find(|(other, _)| *other == place).map_or(0, |(_, count)| count)
+    pub fn of(&self, state: State) -> u64 {
+        State::ALL.into_iter().zip(self.tasks).find(|(other, _)| *other == state).map_or(0, |(_, count)| count)
     }
 
     /// Tasks that have not ended.
     #[must_use]
     pub fn left(&self) -> u64 {
-        self.tasks[..5].iter().sum::<u64>() + self.of(Place::Failed)
+        self.tasks[..5].iter().sum::<u64>() + self.of(State::Failed)
     }
 }
 
 /// A task as the folders show it.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// Its state.
-    pub place: Place,
-    /// Its list, if it is in one.
+    /// The state.
+    pub state: State,
+    /// The list, if the task is in one.
     pub list: Option<String>,
     /// The folder of its files.
     pub folder: PathBuf,
-    /// Its fields.
+    /// The fields.
     pub task: Task,
-    /// What its worker has added.
-    pub ran: Option<Ran>,
+    /// The lines of its worker.
+    pub ran: Option<RunLines>,
 }
 
 #[derive(Default, Deserialize)]
@@ -69,19 +69,19 @@ struct Facts {
 pub fn count(folders: &Folders) -> io::Result<Counts> {
     let facts = facts(folders);
     let mut counts = Counts { late: facts.late, ..Counts::default() };
-    for (at, place) in Place::ALL.into_iter().enumerate() {
-        let folder = folders.path(place);
-        if place.has_lists() {
-            let lists = existing(list_names(place, &folder))?;
+    for (at, state) in State::ALL.into_iter().enumerate() {
+        let folder = folders.path(state);
+        if state.has_lists() {
+            let lists = existing(list_names(state, &folder))?;
             counts.lists[at - 1] = lists.len() as u64;
             for list in lists {
                 counts.tasks[at] += existing(count_tasks(&folder.join(list), |_| false))?.0;
             }
         } else {
-            let is_invalid = |name: &str| place == Place::New && facts.invalid.contains_key(name);
+            let is_invalid = |name: &str| state == State::New && facts.invalid.contains_key(name);
             let (count, others) = existing(count_tasks(&folder, is_invalid))?;
             counts.tasks[at] = count;
-            if place == Place::New {
+            if state == State::New {
                 counts.invalid = others;
             }
         }
@@ -89,10 +89,10 @@ pub fn count(folders: &Folders) -> io::Result<Counts> {
     Ok(counts)
 }
 
-/// The files that are not tasks, and why, as far as a server has looked at them.
+/// The files that are not tasks, with the reasons, as far as a server has read them.
 #[must_use]
 pub fn invalid(folders: &Folders) -> Vec<(String, String)> {
-    let is_there = |name: &String| folders.path(Place::New).join(name).symlink_metadata().is_ok();
+    let is_there = |name: &String| folders.path(State::New).join(name).symlink_metadata().is_ok();
     facts(folders).invalid.into_iter().filter(|(name, _)| is_there(name)).collect()
 }
 
@@ -110,17 +110,17 @@ fn existing<T: Default>(result: io::Result<T>) -> io::Result<T> {
 }
 
 /// The lists in the folder of a state. A folder with a name that no list of this state has is left alone by the server.
-fn list_names(place: Place, folder: &Path) -> io::Result<Vec<String>> {
+fn list_names(state: State, folder: &Path) -> io::Result<Vec<String>> {
     let mut names = super::folders::names(folder)?;
     let is_folder = |name: &str| folder.join(name).symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
-    names.retain(|name| is_list(place, name) && is_folder(name));
+    names.retain(|name| is_list(state, name) && is_folder(name));
     Ok(names)
 }
 
-fn is_list(place: Place, name: &str) -> bool {
-    match place {
-        Place::Open => open_list(name).is_some(),
-        Place::Running => name.parse::<RunningName>().is_ok(),
+fn is_list(state: State, name: &str) -> bool {
+    match state {
+        State::Open => open_list(name).is_some(),
+        State::Running => name.parse::<RunningName>().is_ok(),
         _ => name.parse::<ClosedName>().is_ok(),
     }
 }
@@ -143,18 +143,18 @@ fn count_tasks(folder: &Path, is_invalid: impl Fn(&str) -> bool) -> io::Result<(
     Ok((tasks, others))
 }
 
-/// All places of a task; usually one.
+/// All states of a task; usually one.
 #[must_use]
 pub fn find(folders: &Folders, id: ListTaskId) -> Vec<Found> {
     let mut found = Vec::new();
-    for place in Place::ALL {
-        let folder = folders.path(place);
-        if place.has_lists() {
-            for list in list_names(place, &folder).unwrap_or_default() {
-                found.extend(read(place, folder.join(&list), Some(list), id));
+    for state in State::ALL {
+        let folder = folders.path(state);
+        if state.has_lists() {
+            for list in list_names(state, &folder).unwrap_or_default() {
+                found.extend(read(state, folder.join(&list), Some(list), id));
             }
         } else {
-            found.extend(read(place, folder, None, id));
+            found.extend(read(state, folder, None, id));
         }
     }
     found
@@ -178,16 +178,16 @@ pub fn find_all(folders: &Folders, nanos: u64) -> Vec<Found> {
 ///
 /// # Errors
 /// When the folder cannot be read.
-pub fn ended(folders: &Folders, place: Place) -> io::Result<impl Iterator<Item = Found>> {
-    let folder = folders.path(place);
+pub fn ended(folders: &Folders, state: State) -> io::Result<impl Iterator<Item = Found>> {
+    let folder = folders.path(state);
     let ids = existing(tasks(&folder))?;
-    Ok(ids.into_iter().filter_map(move |id| read(place, folder.clone(), None, id)))
+    Ok(ids.into_iter().filter_map(move |id| read(state, folder.clone(), None, id)))
 }
 
-fn read(place: Place, folder: PathBuf, list: Option<String>, id: ListTaskId) -> Option<Found> {
+fn read(state: State, folder: PathBuf, list: Option<String>, id: ListTaskId) -> Option<Found> {
     let text = read_text(&folder.join(file_name(id, TASK))).ok()?;
     let (task, ran) = task::read(id, &text).ok()?;
-    Some(Found { place, list, folder, task, ran })
+    Some(Found { state, list, folder, task, ran })
 }
 
 impl Found {

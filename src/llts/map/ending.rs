@@ -113,9 +113,8 @@ impl Map {
         self.values.clear();
         self.value_bytes = 0;
         self.first_rounds.clear();
-        self.resting.clear();
         self.lines.clear();
-        self.strangers.clear();
+        self.following.forget_strangers();
         self.effects.clear();
     }
 
@@ -143,13 +142,12 @@ impl Map {
     }
 
     pub(super) fn stop_submitting(&mut self) {
-        self.tally.left += self.items.len() as u64;
-        self.items.clear();
+        self.tally.left += self.submits.drop_waiting() as u64;
     }
 
     /// The next step of an end.
     pub(super) fn end(&mut self, now: Mono) -> Option<Effect> {
-        if !self.frames.is_empty() {
+        if self.submits.unanswered() > 0 {
             return None;
         }
         match self.ending {

@@ -6,6 +6,8 @@
 //! | before the map followed the job, or its end was told before its id was known | by a query |
 //! | in an earlier run of the map | by a look, or with the ends of the job if it ends in this run |
 
+use std::collections::BTreeSet;
+
 use super::{Map, WINDOW_MAX, Way};
 use crate::map::Effect;
 use crate::map::tally::End;
@@ -16,26 +18,57 @@ use base::TaskId;
 /// before this run of the map may be counted as if it had.
 const STRANGERS_MAX: usize = 100_000;
 
+#[derive(Debug, Default)]
+pub(super) struct Following {
+    /// If the map follows the ends of its job: the tasks of submits behind this one cannot have ended before.
+    after: Option<u64>,
+    /// Tasks of the job whose ends were told, and that no line is known to have.
+    strangers: BTreeSet<TaskId>,
+}
+
+impl Following {
+    fn add_stranger(&mut self, id: TaskId) {
+        if self.strangers.len() < STRANGERS_MAX {
+            self.strangers.insert(id);
+        }
+    }
+
+    pub(super) fn forget_strangers(&mut self) {
+        self.strangers.clear();
+    }
+
+    /// How the end of an accepted task is learnt.
+    pub(super) fn way_of(&mut self, frame: u64, id: TaskId, is_duplicate: bool, newest_before: Option<TaskId>) -> Way {
+        let was_told = self.strangers.remove(&id);
+        let is_followed = self.after.is_some_and(|after| frame > after);
+        if is_duplicate && !was_told && newest_before.is_some_and(|newest| id <= newest) {
+            Way::Looked
+        } else if is_duplicate || was_told || !is_followed {
+            Way::Asked
+        } else {
+            Way::Followed
+        }
+    }
+}
+
 impl Map {
     /// From here on, the ends of the job are told: of all tasks of requests that are sent from here on, and maybe of others.
     pub const fn handle_following(&mut self) {
-        self.followed_after = Some(self.last_frame);
+        self.following.after = Some(self.submits.last_frame());
     }
 
     /// The service does not know any more which ends it has told.
     pub fn handle_lost_track(&mut self) {
-        self.followed_after = None;
+        self.following.after = None;
         self.ahead.iter_mut().filter(|task| task.way == Way::Followed).for_each(|task| task.way = Way::Asked);
-        self.resting.extend(self.window.ask_for_followed());
+        self.window.ask_for_followed();
         self.effects.push_back(Effect::Follow);
     }
 
     /// A task of the job has ended. Returns its line if its result is lost.
     pub fn handle_end(&mut self, id: TaskId, end: TaskEnd) -> Option<u64> {
         let Some(number) = self.lines.get(&id).copied() else {
-            if self.strangers.len() < STRANGERS_MAX {
-                self.strangers.insert(id);
-            }
+            self.following.add_stranger(id);
             return None;
         };
         if self.window.awaited(number).is_none() {
@@ -58,19 +91,6 @@ impl Map {
                 self.leave(number, id);
                 Some(number)
             }
-        }
-    }
-
-    /// How the end of an accepted task is learnt.
-    pub(super) fn way_of(&mut self, frame: u64, id: TaskId, is_duplicate: bool) -> Way {
-        let was_told = self.strangers.remove(&id);
-        let is_followed = self.followed_after.is_some_and(|after| frame > after);
-        if is_duplicate && !was_told && self.plan.newest_before.is_some_and(|newest| id <= newest) {
-            Way::Looked
-        } else if is_duplicate || was_told || !is_followed {
-            Way::Asked
-        } else {
-            Way::Followed
         }
     }
 }

@@ -80,7 +80,7 @@ impl Story {
         }
         assert!(self.map.window.results() <= WINDOW_MAX && self.map.window.len() <= 2 * WINDOW_MAX);
         assert!(self.map.lines.len() <= self.map.ahead.len() + self.map.window.len());
-        assert!(self.map.frames.len() <= FRAMES_MAX);
+        assert!(self.map.submits.unanswered() <= FRAMES_MAX);
     }
 
     fn accept(&mut self, duplicates: &[usize]) {
@@ -178,7 +178,7 @@ fn a_long_input_is_taken_in_bounded_steps() {
             next += 1;
         }
         story.go_on();
-        assert!(story.map.items.len() <= FRAME_TASKS_MAX && story.map.open() <= AHEAD_MAX + FRAME_TASKS_MAX);
+        assert!(story.map.submits.waiting() <= FRAME_TASKS_MAX && story.map.open() <= AHEAD_MAX + FRAME_TASKS_MAX);
         if story.submitted.is_empty() {
             // The service ends the tasks from the back of the window.
             while let Some((number, _)) = story.watched.last_key_value() {

@@ -1,19 +1,24 @@
 //! The tasks whose ends are awaited or not yet printed, by the numbers of their lines, and the order in which their outputs
 //! leave.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use super::WINDOW_MAX;
 use base::TaskId;
 
 /// See the [module](self). `T` is a result that is to be printed.
 #[derive(Debug)]
 pub(super) struct Window<T> {
     keeps_order: bool,
+    /// Tasks that it may have.
+    max: usize,
     slots: BTreeMap<u64, Slot<T>>,
     /// The number of results.
     results: usize,
     /// Without order: the results that can leave.
     ready: VecDeque<(u64, T)>,
+    /// Lines whose task is to be asked for again: the query was refused for want of room, or the service has lost track.
+    unasked: BTreeSet<u64>,
 }
 
 #[derive(Debug)]
@@ -34,13 +39,18 @@ pub(super) enum Way {
 }
 
 impl<T> Window<T> {
-    pub(super) const fn new(keeps_order: bool) -> Self {
-        Self { keeps_order, slots: BTreeMap::new(), results: 0, ready: VecDeque::new() }
+    pub(super) fn new(keeps_order: bool) -> Self {
+        let (slots, ready, unasked) = (BTreeMap::new(), VecDeque::new(), BTreeSet::new());
+        Self { keeps_order, max: WINDOW_MAX, slots, results: 0, ready, unasked }
     }
 
     /// The number of tasks in it.
     pub(super) fn len(&self) -> usize {
         self.slots.len() + self.ready.len()
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.len() >= self.max
     }
 
     /// The first line with a task in it.
@@ -66,16 +76,29 @@ impl<T> Window<T> {
         }
     }
 
-    /// From here on, the ends of the followed tasks are asked for. Returns their lines.
-    pub(super) fn ask_for_followed(&mut self) -> Vec<u64> {
-        let mut lines = Vec::new();
+    /// The query of a line was refused for want of room; false if its end is not awaited.
+    pub(super) fn refuse(&mut self, number: u64) -> bool {
+        let is_awaited = self.awaited(number).is_some();
+        if is_awaited {
+            self.max = (self.len() / 2).max(1);
+            self.unasked.insert(number);
+        }
+        is_awaited
+    }
+
+    /// The first line whose task is to be asked for again.
+    pub(super) fn pop_unasked(&mut self) -> Option<u64> {
+        self.unasked.pop_first()
+    }
+
+    /// From here on, the ends of the followed tasks are asked for.
+    pub(super) fn ask_for_followed(&mut self) {
         for (number, slot) in &mut self.slots {
             if let Slot::Awaited { way: way @ Way::Followed, .. } = slot {
                 *way = Way::Asked;
-                lines.push(*number);
+                self.unasked.insert(*number);
             }
         }
-        lines
     }
 
     /// The task has a result.
@@ -120,6 +143,7 @@ impl<T> Window<T> {
         self.slots.clear();
         self.ready.clear();
         self.results = 0;
+        self.unasked.clear();
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use clap::Args;
 
 use crate::shell::manage::command;
-use crate::shell::manage::command::Heir;
+use crate::shell::manage::command::CommandGuard;
 use crate::shell::{CallbackError, Callbacks, Manager, ManagerError};
 use crate::wire::Task;
 use api::config::ManagerConfig;
@@ -59,14 +59,14 @@ pub(crate) fn run(session: &mut Session, args: &ManageArgs) -> Result<u8, Failur
     let mut signals = Signals::install(&STOP).map_err(Failure::failed)?;
     let mut theirs = Signals::install(&STOP).map_err(Failure::failed)?;
     logging::init(&session.config.log, None).map_err(Failure::failed)?;
-    let heir = Heir::start().map_err(|error| Failure::failed(format!("cannot start /bin/sh: {error}")))?;
+    let guard = CommandGuard::start().map_err(|error| Failure::failed(format!("cannot start /bin/sh: {error}")))?;
     let ready = format!("tdf manager ready: namespace {}", config.tdf.namespace);
     let mut manager = Manager::connect(config).map_err(|error| match &error {
         ManagerError::Redis(error) => super::failure(error),
         _ => Failure::failed(error),
     })?;
     note(&ready);
-    let mut commands = Commands { args, signals: &mut theirs, heir, is_stopping: false };
+    let mut commands = Commands { args, signals: &mut theirs, guard, is_stopping: false };
     manager.run(&mut commands, Some(&mut signals));
     Ok(0)
 }
@@ -76,14 +76,14 @@ struct Commands<'a> {
     args: &'a ManageArgs,
     /// A second descriptor of the same signals, for while a command runs.
     signals: &'a mut Signals,
-    heir: Heir,
+    guard: CommandGuard,
     is_stopping: bool,
 }
 
 impl Commands<'_> {
     fn call(&mut self, line: Option<&str>, task: &Task) -> Result<(), CallbackError> {
         let Some(line) = line else { return Ok(()) };
-        command::run(line, task, self.signals, &mut self.heir, &mut self.is_stopping)
+        command::run(line, task, self.signals, &mut self.guard, &mut self.is_stopping)
     }
 }
 

@@ -1,4 +1,4 @@
-//! When a callback that has failed is tried again, and for how long a command goes on asking a Redis that is away.
+//! Pauses before a failed callback is tried again, and the patience of a command during an outage of Redis.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A long output: its beginning and its end are reported, and between them a line that says so.
+//! The cut of a long output: its beginning and its end are reported, with a line about the cut between them.
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
-//! Which event the facts of a task are: what the server's rounds decide. Time only goes forward, so that a decision stays true until
-//! its move is made; the fence of the move sees to the rest.
+//! The judgement of a task by its facts, for the rounds of a server. Time only goes forward, so that a decision stays true until its
+//! move is made; the fence of the move catches everything else.
 
 use super::moves::{self, Move};
 use crate::wire::facts::{Run, Stderr};
@@ -7,20 +7,20 @@ use crate::wire::words::{field, of_round};
 use crate::wire::{Budget, Facts};
 use base::tdf::State;
 
-/// What happens to a task.
+/// The decision about a task.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// Nothing before this moment in unix seconds, unless its entry changes.
     Wait(f64),
     /// This move.
     Move(Move),
-    /// The same, because the worker was lost; it is counted.
+    /// This move, because the worker was lost, which is counted.
     Lost(Move),
-    /// Its entry in `open` gets another score.
+    /// The entry in `open` gets another score.
     Rescore(f64),
-    /// The entry is a second one: the task is where its state says.
+    /// The entry is a duplicate: the task is also in the set of its state.
     Stray,
-    /// A task in `running` of which nothing says when it began.
+    /// A task in `running` without a time of its start.
     NoStart,
 }
 
@@ -41,7 +41,7 @@ pub struct Moment {
     pub leases_from: f64,
 }
 
-/// What happens to a task that is in the set of its facts.
+/// The decision about a task that is in the set of its facts.
 #[must_use]
 pub fn judge(facts: &Facts, at: Moment) -> Verdict {
     if facts.is_stray {
@@ -59,12 +59,12 @@ pub fn judge(facts: &Facts, at: Moment) -> Verdict {
     }
 }
 
-/// What happens to a task that is in no set although its state says otherwise. `None` if that is as it should be.
+/// The decision about a task that is in no set, although its state names one. `None` if nothing is to be done.
 #[must_use]
 pub fn adopt(facts: &Facts, max_losses: u32) -> Option<Verdict> {
     let state = facts.state?;
     Some(match state {
-        // Whatever the worker brings, its entry is gone; no other component will move it on.
+        // The entry of the task is gone: no report counts, and no other component will move the task on.
         State::Running => {
             let losses = Budget { used: facts.losses.into(), max: max_losses.into() };
             Verdict::Lost(moves::lost(None, facts.round, None, losses, facts.fails))
@@ -77,7 +77,7 @@ pub fn adopt(facts: &Facts, max_losses: u32) -> Option<Verdict> {
             }
             Verdict::Move(hops)
         }
-        // The manager has taken it out and not archived it, or its field says what no component writes.
+        // The manager has taken the task out and not archived it, or no component has written this state.
         State::Archived => return None,
         State::Open | State::Executed | State::TimedOut | State::Expired | State::Succeeded | State::Failed => {
             let has_error = facts.stderr != Stderr::Missing;
@@ -133,7 +133,7 @@ fn lease_end(facts: &Facts, run: &Run) -> f64 {
 }
 
 fn executed(facts: &Facts, now: f64) -> Verdict {
-    // It counts when the run has ended, not when the server looks.
+    // The end of the run counts, not the time of this judgement.
     let ended_at = facts.executed_at.map_or(now, |at| at.min(now));
     Verdict::Move(if facts.end_before < ended_at {
         moves::expired(State::Executed, facts.round)

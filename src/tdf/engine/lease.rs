@@ -1,4 +1,4 @@
-//! When a lease that has ended says that its worker is lost, and when it says only that Redis was away.
+//! The presence of Redis: an expired lease shows a lost worker only if Redis was there to renew it.
 //!
 //! A worker renews its lease as long as Redis answers. While Redis is away, stopped or frozen, leases end although their workers
 //! live. So a lease is judged only after Redis has answered without an interruption for as long as a lease lasts: a worker that
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use base::Mono;
 
-/// How long a run of ours is safe without a renewal.
+/// How long an llts run is safe without a renewal.
 pub const LEASE: Duration = Duration::from_secs(10);
 
 /// How often leases are renewed: four renewals may be late or lost before a lease ends.
@@ -18,7 +18,7 @@ pub const RENEWAL_INTERVAL: Duration = Duration::from_secs(2);
 /// it, at least.
 const SILENCE_MAX: Duration = Duration::from_secs(4);
 
-/// What the answers of Redis tell of its presence.
+/// The presence of Redis, by its answers.
 #[derive(Debug, Default)]
 pub struct Presence {
     /// Since when Redis has answered without an interruption.
@@ -28,7 +28,7 @@ pub struct Presence {
 }
 
 impl Presence {
-    /// Redis has answered, and told its time in unix seconds.
+    /// Redis has answered, with its time in unix seconds.
     pub fn handle_answer(&mut self, now: Mono, time: f64) {
         let is_continued = self.last.is_some_and(|(at, before)| {
             let (passed, by_redis) = (now.since(at).as_secs_f64(), time - before);

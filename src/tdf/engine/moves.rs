@@ -1,4 +1,4 @@
-//! What one event makes of a task: the hops between states, the rounds that their moments belong to, and the counters.
+//! The move of a task after one event: the hops between states, the rounds that their moments belong to, and the counters.
 //!
 //! Time-outs and failures pass through `timeout` and `failure`, as the original's do; both hops are one move, so that a task is never
 //! seen there. A round ends when it has failed or timed out: `round := fails + timeouts` (docs/sources/tdf.md, 2). A worker that is lost
@@ -74,8 +74,8 @@ pub fn lost(from: Option<State>, round: u32, worker: Option<&str>, losses: Budge
     vec![executed, failure, hop(State::Failure, State::Failed, round)]
 }
 
-/// The second hop of a time-out or a failure that an original component has left undone. `bump` says whether the round is still
-/// the one that was over.
+/// The second hop of a time-out or a failure that an original component has left undone. With `bump`, the round has not been raised
+/// yet.
 #[must_use]
 pub fn completed(from: State, round: u32, budget: Budget, bump: bool) -> Move {
     vec![after(from, round, budget, bump)]
@@ -95,7 +95,7 @@ pub fn restored(to: State, round: u32, has_output: bool, has_error: bool) -> Mov
     vec![back]
 }
 
-/// What follows a time-out or a failure whose counter has been raised.
+/// The hop after a time-out or a failure whose counter has been raised.
 fn after(from: State, round: u32, budget: Budget, bump: bool) -> Hop {
     if budget.used > budget.max {
         return hop(from, if from == State::Timeout { State::TimedOut } else { State::Failed }, round);

@@ -4,19 +4,19 @@
 //! |---|---|---|
 //! | at the controller ([`Life`]) | it has ended, or was refused for good | Reporting |
 //! | | no agent has taken it for [`PULL_AFTER`], so that it was pulled back; its agents were lost | Returning |
-//! | Reporting, Returning | Redis has it, or has no use for it | gone |
+//! | Reporting, Returning | Redis has the result or the task, or drops it | gone |
 //!
-//! Tasks are claimed in batches: as many as agents are free, and as will be within milliseconds ([`ahead`]), less those that have no
-//! agent yet. While Redis is away, nothing is
-//! claimed, tasks go on, results are kept on the disk, and every call is made again until it is answered; each may be made twice.
+//! A claim gets as many tasks as agents are free, and as will be free within milliseconds ([`ahead`]), less the runs without an
+//! agent. During an outage of Redis nothing is claimed, tasks continue, results are kept on the disk, and every call is repeated
+//! until it is answered, so that each may arrive twice.
 //!
 //! A controller that was killed gets its runs from Redis ([`Pool::handle_joined`]) and submits their tasks with the same keys, so that
-//! it finds those that it has. One that seems to wait may have been handed out ([`Life::Doubtful`]): until the agents have had the
-//! time to say so, it is not pulled back, and agents are not kept free for it.
-//! A task of the controller whose run is not ours any more is killed.
+//! it finds the tasks that it has. A task that looks queued may already be running ([`Life::Doubtful`]): it is not pulled back, and no
+//! agent is kept free for it, until its agent has had the time to report. The task of a run that the pool has lost is killed.
 
 mod ahead;
 mod calls;
+mod claims;
 mod tasks;
 
 #[cfg(test)]
@@ -39,30 +39,30 @@ use controller::hosted::rules::Answer;
 use controller::hosted::rules::life::{Life, Next};
 use controller::hosted::rules::reading::Reading;
 
-use ahead::Pace;
 pub use calls::Unanswered;
+use claims::Claims;
 
-/// Time that a run waits for an agent before its task is opened again for others. An agent that was free when it was claimed takes it
-/// within milliseconds.
+/// Time that a run waits for an agent before its task is opened again for other workers. An agent that was free at the claim takes
+/// the task within milliseconds.
 const PULL_AFTER: Duration = Duration::from_secs(1);
 
-/// Pause before the number of free agents is asked for again, if neither the end of a task nor the heartbeat of an agent has shown
-/// one. Heartbeats come every few seconds.
+/// Pause before the free agents are counted again, if neither the end of a task nor the heartbeat of an agent has shown one.
+/// Heartbeats come every few seconds.
 const FREE_PAUSE: Duration = Duration::from_secs(300);
 
-/// Pause of the claims after a run was given back, so that it has a chance elsewhere.
+/// Pause of the claims after a run was given back, so that another worker can take the task.
 const RETURN_PAUSE: Duration = Duration::from_secs(1);
 
 /// Pause before a refused submit is repeated.
 const SUBMIT_PAUSE: Duration = Duration::from_secs(1);
 
-/// How long a result of a short program waits for others. A claim takes it along before that.
+/// Longest time that the result of a short program waits for other results. The next claim takes it along earlier.
 const REPORT_DELAY_MAX: Duration = Duration::from_millis(10);
 
-/// Tasks of one claim, at most: the script keeps Redis from others.
+/// Tasks of one claim, at most: Redis serves no other client during the script.
 const CLAIM_MAX: usize = 64;
 
-/// The reason of a kill of a task whose run waits for other workers again.
+/// The reason for the kill of a task that waits for other workers again.
 const TAKEN_BACK: &str = "its TDF task is open again for other workers";
 
 /// The number of a run in this process.
@@ -128,7 +128,7 @@ enum Timer {
     Report,
     /// A refused submit is repeated.
     Submit(RunNumber),
-    /// No agent has taken it.
+    /// No agent has taken the run.
     Pull(RunNumber),
     /// An absent agent is asked for an output again.
     Output(RunNumber),
@@ -138,30 +138,11 @@ enum Timer {
 
 /// The subject of a question without an answer.
 #[derive(Clone, Copy, Debug)]
-enum Asked {
+enum Subject {
     Free,
     /// An order whose answer changes nothing.
     Order,
     Run(RunNumber),
-}
-
-/// How far the next claim is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Claiming {
-    /// This process has not been let in yet.
-    Joining {
-        is_calling: bool,
-    },
-    Resting,
-    /// The controller is asked for free agents, of which one may have become free since then.
-    Counting {
-        is_stale: bool,
-    },
-    /// With Redis, or to be sent again with the same token.
-    Calling {
-        count: usize,
-        is_calling: bool,
-    },
 }
 
 #[derive(Debug)]
@@ -189,25 +170,16 @@ pub struct Pool {
     runs: BTreeMap<RunNumber, Run>,
     /// The tasks at the controller, and their runs.
     tasks: BTreeMap<TaskId, RunNumber>,
-    /// Tasks of other times that were told to end.
+    /// Tasks of lost runs that were killed.
     killed: BTreeSet<TaskId>,
-    asked: BTreeMap<u64, Asked>,
-    /// The last number of a question, of a run or of a claim.
+    unanswered: BTreeMap<u64, Subject>,
+    /// The last number of a question or of a run.
     numbers: u64,
-    claiming: Claiming,
-    claim: u64,
-    /// Whether a task may have been opened since the last claim left.
-    is_woken: bool,
-    /// Whether the last claim got as many tasks as it wanted, so that there may be more.
-    has_more: bool,
-    /// Tasks without an agent that are enough, by the last count of agents.
-    wanted: usize,
-    pace: Pace,
-    /// The pause after the next call that is not answered; `None` while Redis answers.
-    away: Outage,
-    /// Whether another process has the name, and this was said.
+    claims: Claims,
+    outage: Outage,
+    /// Whether another process has the name, which was logged.
     is_displaced: bool,
-    /// Whether refused submits have been logged since the last one that was accepted.
+    /// Whether a refused submit has been logged since the last accepted one.
     is_refused: bool,
     timers: Timers<Timer>,
     effects: VecDeque<Effect>,
@@ -215,7 +187,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool that begins with the results that an earlier process has left on the disk, each under the number of its place.
+    /// A pool that begins with the results that an earlier process has left on the disk: the number of a run is the index here.
     #[must_use]
     pub fn new(now: Now, output_bytes_max: u64, silence_max: Duration, left: Vec<Fence>) -> Self {
         let mut pool = Self {
@@ -224,15 +196,10 @@ impl Pool {
             runs: BTreeMap::new(),
             tasks: BTreeMap::new(),
             killed: BTreeSet::new(),
-            asked: BTreeMap::new(),
+            unanswered: BTreeMap::new(),
             numbers: 0,
-            claiming: Claiming::Joining { is_calling: false },
-            claim: 0,
-            is_woken: false,
-            has_more: false,
-            wanted: 0,
-            pace: Pace::default(),
-            away: Outage::default(),
+            claims: Claims::new(),
+            outage: Outage::default(),
             is_displaced: false,
             is_refused: false,
             timers: Timers::default(),
@@ -265,14 +232,14 @@ impl Pool {
         self.timers.next().map(|(at, _)| at)
     }
 
-    /// Whether it wants to hear of a free agent: then [`Self::handle_freed`] says that there may be one.
+    /// Whether a free agent is to be announced by [`Self::handle_freed`].
     #[must_use]
     pub fn wants_agents(&self) -> bool {
-        // One that becomes free behind the answer is not in it.
-        self.lacks_agents() || matches!(self.claiming, Claiming::Counting { .. })
+        // The count misses an agent that becomes free after it.
+        self.lacks_agents() || self.claims.is_counting()
     }
 
-    /// Whether it waits for a free agent.
+    /// Whether the pool waits for a free agent.
     fn lacks_agents(&self) -> bool {
         self.timers.is_set(&Timer::Free)
     }
@@ -283,8 +250,8 @@ impl Pool {
             match timer {
                 Timer::Poll | Timer::Free => self.consider_claim(),
                 Timer::Renew => self.renew(),
-                // Otherwise its retry reports.
-                Timer::Report if self.has_joined() && !self.away.is_on() => self.call(),
+                // Otherwise the retry reports.
+                Timer::Report if self.claims.has_joined() && !self.outage.is_on() => self.call(),
                 Timer::Report => {}
                 Timer::Retry => self.call(),
                 Timer::Submit(run) => self.submit(now, run),
@@ -297,7 +264,7 @@ impl Pool {
 
     /// A task may be open.
     pub fn handle_woken(&mut self) {
-        self.is_woken = true;
+        self.claims.wake();
         // Without a free agent nothing is claimed.
         if !self.lacks_agents() {
             self.consider_claim();
@@ -306,27 +273,25 @@ impl Pool {
 
     /// An agent may have become free.
     pub fn handle_freed(&mut self) {
-        if let Claiming::Counting { is_stale } = &mut self.claiming {
-            *is_stale = true;
-        } else if self.lacks_agents() {
+        if !self.claims.outdate_count() && self.lacks_agents() {
             self.consider_claim();
         }
     }
 
     /// The answer to a question.
     pub fn handle_answer(&mut self, now: Now, number: u64, answer: Answer) {
-        match self.asked.remove(&number) {
-            Some(Asked::Free) => match answer {
+        match self.unanswered.remove(&number) {
+            Some(Subject::Free) => match answer {
                 Answer::Agents { free, busy } => self.free(now, free, busy),
                 _ => self.free(now, 0, 0),
             },
-            Some(Asked::Run(run)) => self.take_answer(now, run, answer),
-            Some(Asked::Order) | None => {}
+            Some(Subject::Run(run)) => self.take_answer(now, run, answer),
+            Some(Subject::Order) | None => {}
         }
     }
 
-    /// The process ends. Runs that the controller has not heard of wait again, and results are written to the disk; the others are
-    /// taken up by the next process, or end with their leases.
+    /// The process ends. Runs without a task at the controller wait again, and results are written to the disk; the next process
+    /// takes up the other runs, or they end with their leases.
     pub fn handle_stop(&mut self) {
         for (number, run) in &mut self.runs {
             match run.state {
@@ -345,9 +310,9 @@ impl Pool {
         self.numbers
     }
 
-    fn ask(&mut self, asked: Asked, question: Question) {
+    fn ask(&mut self, subject: Subject, question: Question) {
         let number = self.next_number();
-        self.asked.insert(number, asked);
+        self.unanswered.insert(number, subject);
         self.effects.push_back(Effect::Ask(number, question));
     }
 

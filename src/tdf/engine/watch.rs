@@ -1,5 +1,5 @@
-//! The entries of one set that a server has looked at, and when it must look again. An observation of an entry holds as long as its
-//! score is the same: every move of any component gives it another one.
+//! The entries of one set that a server has judged, and when each is due again. An observation of an entry holds as long as its
+//! score is the same: every move of any component changes the score.
 
 use std::collections::HashMap;
 
@@ -26,7 +26,7 @@ impl Watch {
         self.walk = self.walk.wrapping_add(1);
     }
 
-    /// Whether this entry of the walk must be looked at.
+    /// Whether this entry of the walk is new or due.
     #[expect(clippy::float_cmp, reason = "an entry that was not touched has the same double")]
     pub fn is_due(&mut self, task: TaskId, score: f64, now: f64) -> bool {
         let walk = self.walk;
@@ -45,14 +45,14 @@ impl Watch {
         self.entries.get(&task).map_or(now, |entry| entry.first_seen)
     }
 
-    /// Notes when to look again.
+    /// Sets when to look again.
     pub fn look_again(&mut self, task: TaskId, at: f64) {
         if let Some(entry) = self.entries.get_mut(&task) {
             entry.look_again = at;
         }
     }
 
-    /// Ends a walk: what it has not seen is not in the set any more.
+    /// Ends a walk: an entry that it has not seen has left the set.
     pub fn end(&mut self) {
         let walk = self.walk;
         self.entries.retain(|_, entry| entry.walk == walk);

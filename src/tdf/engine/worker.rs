@@ -7,21 +7,21 @@
 //! | claiming | a task; none; no answer | preparing; resting; claiming, with the same token |
 //! | preparing | the program is there; it cannot be had | starting; reporting |
 //! | starting | it runs; it cannot be started | running; reporting |
-//! | running ([`proc::ladder::RunMachine`]) | nothing is left of the tree | reporting; giving back; resting, if the result is not wanted |
-//! | reporting | Redis has it, or has no use for it | resting; claiming |
-//! | giving back | the same | ended |
+//! | running ([`proc::ladder::RunMachine`]) | no process of the run is left | reporting; giving back; resting, if the result is not wanted |
+//! | reporting | Redis has the result, or drops it | resting; claiming |
+//! | giving back | Redis has the task back, or does not want it | ended |
 //!
 //! | event | enters by |
 //! |---|---|
 //! | Redis answers a call, or does not | [`Worker::handle_recovered`], [`Worker::handle_claimed`], [`Worker::handle_reported`], [`Worker::handle_given_back`], [`Worker::handle_renewed`] |
 //! | a task may be open | [`Worker::handle_woken`] |
-//! | an effect has come out, well or badly | [`Worker::handle_prepared`], [`Worker::handle_started`], [`Worker::handle_tree`], [`Worker::handle_collected`] |
+//! | an effect has finished, with success or not | [`Worker::handle_prepared`], [`Worker::handle_started`], [`Worker::handle_tree`], [`Worker::handle_collected`] |
 //! | the program has ended | [`Worker::handle_exited`] |
-//! | the worker is told to stop | [`Worker::handle_stop`] |
+//! | a request to stop | [`Worker::handle_stop`] |
 //! | a deadline | [`Worker::handle_timeout`] |
 //!
-//! Redis may be away at any time. A program goes on, a result is kept on the disk, and every call is made again until it is
-//! answered; each of them may be made twice. While a task is held, its lease is renewed; a worker that has lost it ends the program.
+//! Redis may be away at any time. Programs continue, results are kept on the disk, and every call is repeated until it is
+//! answered, so that each may arrive twice. The lease of a claimed task is renewed; a worker that has lost it ends the program.
 
 mod calls;
 mod run;
@@ -43,19 +43,19 @@ pub use proc::ladder::{Signal, StartFailure};
 
 use run::{Ending, Run};
 
-/// An original wakes no worker when it opens a task, so that an idle worker looks so often at least: half of it is the usual delay.
+/// The longest pause of an idle worker. An original wakes no worker when it opens a task, so half of this is the usual delay.
 pub(super) const POLL_INTERVAL_MAX: Duration = Duration::from_millis(400);
 
-/// A worker that is told to make no pause at all would do nothing but ask.
+/// Without any pause, an idle worker would do nothing but ask.
 const POLL_INTERVAL_MIN: Duration = Duration::from_millis(10);
 
-/// A report that is not confirmed by then is kept on the disk, where it outlives this process.
+/// A report that has no answer after this time is kept on the disk, where it outlives this process.
 pub(super) const KEEP_AFTER: Duration = Duration::from_millis(200);
 
 /// How long a worker that stops tries to reach a Redis that is away.
 const LEAVE_AFTER: Duration = Duration::from_secs(5);
 
-/// What the engine must know of the configuration.
+/// The engine's part of the configuration.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The pause after a run that wrote nothing to stderr.
@@ -73,22 +73,22 @@ pub struct Settings {
 /// A task that was claimed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment {
-    /// Which run it is.
+    /// The run of the task.
     pub fence: Fence,
     /// The name of the program, unchecked.
     pub program: String,
-    /// Where it comes from, unchecked.
+    /// The source of the program, unchecked.
     pub source: String,
-    /// Its arguments, as a shell reads them.
+    /// Arguments of the program, as a shell reads them.
     pub input: Vec<u8>,
-    /// How long a run may take, from the claim on; `None` is for ever.
+    /// The longest time of a run, from the claim on; `None` is unlimited.
     pub timeout: Option<Duration>,
-    /// How often runs of it have taken too long, and may.
+    /// The number of runs that have timed out, and its limit.
     pub timeouts: Budget,
 }
 
 impl Assignment {
-    /// A run of which only its result is left to be reported.
+    /// A run that has ended, and whose result is to be reported.
     #[must_use]
     pub fn of(fence: Fence) -> Self {
         let (program, source, input) = (String::new(), String::new(), Vec::new());
@@ -96,7 +96,7 @@ impl Assignment {
     }
 }
 
-/// What the shell must do, in order. What can fail comes back as an event.
+/// An instruction to the shell; the order matters. Results come back as events.
 #[must_use]
 #[derive(Debug, PartialEq)]
 pub enum Effect {
@@ -104,29 +104,29 @@ pub enum Effect {
     Recover,
     /// Claim a task with the token of this number; then [`Worker::handle_claimed`].
     Claim(u64),
-    /// Get the program, and look whether it has changed if it is doubted; then [`Worker::handle_prepared`].
+    /// Get the program; then [`Worker::handle_prepared`].
     Prepare {
-        /// For what.
+        /// The task.
         task: Box<Assignment>,
-        /// Whether its last run has failed.
+        /// Whether the source is asked for a new version, because the last run of the program has failed.
         doubted: bool,
     },
-    /// Give the preparation up; then [`Worker::handle_prepared`].
+    /// Abort the preparation; then [`Worker::handle_prepared`].
     CancelPreparation,
     /// Start the program; then [`Worker::handle_started`].
     Start,
     /// Signal everything that the program has started.
     Signal(Signal),
-    /// Look whether the program has left processes behind; then [`Worker::handle_tree`].
+    /// Check whether the program has left processes behind; then [`Worker::handle_tree`].
     CheckTree,
-    /// Take what the run has written; then [`Worker::handle_collected`].
+    /// Read the outputs of the run; then [`Worker::handle_collected`].
     Collect(Outcome),
-    /// The run has no result: let go of what it has written.
+    /// Drop the outputs of a run without a result.
     Discard,
-    /// Report the result that was collected or kept; then [`Worker::handle_reported`]. If that is answered, claim the next task with
-    /// the token of this number, which saves the way through this engine.
+    /// Report the result that was collected or kept; then [`Worker::handle_reported`]. When that is answered, claim the next task with
+    /// the token of this number, without a step of this engine between.
     Report {
-        /// Of which run.
+        /// The run.
         fence: Fence,
         /// The next claim.
         claim: Option<u64>,
@@ -139,24 +139,24 @@ pub enum Effect {
     Renew(Option<Fence>),
     /// Let the round wait again; then [`Worker::handle_given_back`].
     GiveBack(Fence),
-    /// A line for the log.
-    Say(Note),
+    /// Write a line to the log.
+    Log(Note),
     /// The worker is done.
     Exit(End),
 }
 
-/// What a run has come to.
+/// The outcome of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The program has ended by itself.
     Executed,
     /// There was no program to run, for this reason.
     Unstarted(String),
-    /// It took longer than it may.
+    /// The run has taken longer than this limit.
     TimedOut(Duration),
 }
 
-/// What people are told.
+/// A line for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
     /// Redis does not answer.
@@ -165,7 +165,7 @@ pub enum Note {
     Back,
     /// Another worker has the task, or its time has passed: the answer of Redis about it.
     Dropped(TaskId, String),
-    /// A run of a process of this name that has died is lost; where its task is.
+    /// The run of a dead process of this name is lost; the state of its task.
     Orphan(TaskId, State),
     /// A task is given back because the worker stops.
     GivenBack(TaskId),
@@ -174,20 +174,20 @@ pub enum Note {
 /// Why the worker is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It was told to stop; nothing of it is left in Redis or on the disk.
+    /// On request; the worker has no task in Redis and no result on the disk.
     Stopped {
-        /// The task whose run it has ended and given back.
+        /// The task that was given back.
         given_back: Option<TaskId>,
     },
-    /// It was told to stop while Redis was away: the next process of its name reports this result.
+    /// On request while Redis was away: the next process of this name reports the result of this task.
     Kept(TaskId),
-    /// It was told to stop while Redis was away: this task waits again when its lease has expired.
+    /// On request while Redis was away: this task waits again when its lease has expired.
     Unreturned(TaskId),
-    /// It cannot run anything, for this reason; its task was given back.
+    /// No program can be run, for this reason; the task was given back.
     Broken(String),
 }
 
-/// Why the engine wants to be called.
+/// The reason for a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
     /// The pause before a claim has ended.
@@ -196,9 +196,9 @@ pub enum Timer {
     Retry,
     /// A renewal is due.
     Renew,
-    /// The program takes longer than it may.
+    /// The time limit of the program has passed.
     Limit,
-    /// The next signal to a program that is to end, or to what it has left, is due.
+    /// The next signal to a program that is to end, or to its remains, is due.
     Signal,
     /// A report is not confirmed.
     Keep,
@@ -208,7 +208,7 @@ pub enum Timer {
 
 #[derive(Debug)]
 enum Phase {
-    /// What a dead process of this name has left: results on the disk first, then runs.
+    /// A dead process of this name has left these results on the disk, and maybe runs, which follow.
     Settling {
         results: VecDeque<Fence>,
     },
@@ -234,13 +234,13 @@ enum Phase {
 pub struct Worker {
     settings: Settings,
     phase: Phase,
-    /// Of the present or the next claim.
+    /// The number of the present claim, or of the next one.
     claims: u64,
     /// Whether a call of the phase is with Redis.
     is_calling: bool,
     /// Whether a task may have been opened since the last claim left.
     is_woken: bool,
-    away: Outage,
+    outage: Outage,
     doubts: Doubts,
     stopping: Option<Stopping>,
     timers: Timers<Timer>,
@@ -254,7 +254,7 @@ struct Stopping {
 }
 
 impl Worker {
-    /// A worker that begins with what dead processes of its name have left: `results` are those on the disk.
+    /// A worker that first settles what dead processes of its name have left; `results` are on the disk.
     #[must_use]
     pub fn new(now: Now, mut settings: Settings, results: Vec<Fence>) -> Self {
         settings.poll_interval = settings.poll_interval.clamp(POLL_INTERVAL_MIN, POLL_INTERVAL_MAX);
@@ -264,7 +264,7 @@ impl Worker {
             claims: 0,
             is_calling: false,
             is_woken: false,
-            away: Outage::default(),
+            outage: Outage::default(),
             doubts: Doubts::default(),
             stopping: None,
             timers: Timers::default(),
@@ -275,18 +275,18 @@ impl Worker {
         worker
     }
 
-    /// What the shell must do next.
+    /// The next effect.
     pub fn poll_effect(&mut self) -> Option<Effect> {
         self.effects.pop_front()
     }
 
-    /// The nearest deadline, and why.
+    /// The nearest deadline, and its reason.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<(Mono, Timer)> {
         self.timers.next().map(|(at, timer)| (at, *timer))
     }
 
-    /// The time has come.
+    /// Handles everything that is due.
     pub fn handle_timeout(&mut self, now: Now) {
         while let Some(timer) = self.timers.pop_due(now.mono) {
             match timer {
@@ -308,7 +308,7 @@ impl Worker {
         }
     }
 
-    /// Stop: end the program, give its task back, leave. The second time the program gets no time to end.
+    /// Stops the worker: the program ends, and its task is given back. On a second request the program gets no time to end.
     pub fn handle_stop(&mut self, now: Now) {
         if self.stopping.is_some() {
             match self.phase {
@@ -321,7 +321,7 @@ impl Worker {
         self.stop(now, Stopping::default());
     }
 
-    /// Another process has the name of this worker: what this one says would count for that one.
+    /// Another process has the name of this worker, and calls of this process would count as that one's.
     pub fn handle_displaced(&mut self, now: Now, reason: String) {
         match &mut self.stopping {
             Some(stopping) => {
@@ -343,7 +343,7 @@ impl Worker {
         }
     }
 
-    /// Goes, whatever is not done.
+    /// Ends the worker, with or without the answer of a pending call.
     fn leave(&mut self) {
         let Stopping { given_back, broken } = self.stopping.take().unwrap_or_default();
         self.keep();
@@ -359,8 +359,8 @@ impl Worker {
         self.effects.push_back(Effect::Exit(end));
     }
 
-    fn say(&mut self, note: Note) {
-        self.effects.push_back(Effect::Say(note));
+    fn log(&mut self, note: Note) {
+        self.effects.push_back(Effect::Log(note));
     }
 
     /// Panics if an invariant is broken. For tests.

@@ -10,12 +10,12 @@ pub(super) struct Caller {
     pub(super) namespace: Namespace,
     pub(super) worker: WorkerName,
     pub(super) kind: WorkerKind,
-    /// Whether this Redis has heard of the worker: one that comes back may have forgotten it.
+    /// Whether the worker is registered: a restarted Redis may have lost it.
     pub(super) is_known: bool,
 }
 
 impl Caller {
-    /// Makes a call; the worker is registered before, if that is needed.
+    /// Makes a call, after registering the worker if necessary.
     pub(super) fn ask<T>(
         &mut self,
         call: impl FnOnce(&mut Namespace, &WorkerName) -> Result<T, RedisError>,
@@ -29,7 +29,7 @@ impl Caller {
         answer
     }
 
-    /// The same with a claim of so many tasks, whose number becomes its token.
+    /// Makes a call with a claim of so many tasks; the number of the claim becomes its token.
     pub(super) fn with_claim<T>(
         &mut self,
         (number, count): (u64, u32),

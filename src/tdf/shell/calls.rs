@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::caller::Caller;
 use super::results::Finished;
-use super::{Claimed, Lost, RedisError, Report, Reported};
+use super::{Claimed, LostRun, RedisError, Report, Reported};
 use base::tdf::{Fence, State, TaskId};
 use proc::background::Background;
 use proc::readable;
@@ -22,14 +22,14 @@ const BATCH_MAX: usize = 256;
 /// Bytes of reports that leave together, at most, unless one of them is longer.
 const BYTES_MAX: usize = 16 << 20;
 
-/// What Redis is asked. `R` tells the runs of the caller apart.
+/// A call to Redis. `R` identifies a run of the caller.
 #[derive(Debug)]
 pub(super) enum Call<R> {
-    /// The claims that an earlier process of this name has left, to go on with.
+    /// Take up the claims that an earlier process of this name has left.
     Join,
-    /// The runs that an earlier process of this name has left are lost.
+    /// Give up the runs that an earlier process of this name has left.
     Recover,
-    /// So many tasks. The number of the claim becomes its token.
+    /// Claim so many tasks. The number of the claim becomes its token.
     Claim(u64, u32),
     Report(R, Arc<Finished>),
     /// With true, the run is lost.
@@ -47,12 +47,12 @@ pub(super) enum Answer<R> {
     Reported(R, Result<Reported, RedisError>),
     /// Whether the run was the caller's.
     Returned(R, Result<bool, RedisError>),
-    Renewed(Vec<Fence>, Result<Vec<Lost>, RedisError>),
+    Renewed(Vec<Fence>, Result<Vec<LostRun>, RedisError>),
     Left,
 }
 
 impl<R> Answer<R> {
-    /// Why there is none.
+    /// The error in place of an answer.
     pub(super) const fn error(&self) -> Option<&RedisError> {
         match self {
             Self::Joined(Err(error))

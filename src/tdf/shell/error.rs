@@ -1,24 +1,24 @@
-//! Why Redis has not done what it was asked for.
+//! The errors of calls to Redis.
 
 use std::path::PathBuf;
 
 use super::session::Holder;
 use base::tdf::WorkerName;
 
-/// Why Redis has not done what it was asked for.
+/// Why a call to Redis has failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum RedisError {
-    /// It cannot be reached, or the connection broke: whether a script has run is not known. Trying again is safe.
+    /// Redis cannot be reached, or the connection broke: a script may have run. Trying again is safe.
     #[error("Redis at {address} is away: {message}")]
     Away {
         /// Host and port.
         address: String,
-        /// What the connection said.
+        /// The error of the connection.
         message: String,
         /// Whether there was a connection: one that was never made may have the wrong address.
         was_reached: bool,
     },
-    /// It does not let us in.
+    /// Redis refuses the login.
     #[error("Redis at {address} refuses us: {message}; check username, password and db of [redis]")]
     Denied {
         /// Host and port.
@@ -26,7 +26,7 @@ pub enum RedisError {
         /// What Redis said.
         message: String,
     },
-    /// Its certificate is none that we trust.
+    /// The certificate of Redis is not trusted.
     #[error("Redis at {address} is not trusted: {message}; name the certificate of its authority as tls_ca in [redis]")]
     Untrusted {
         /// Host and port.
@@ -42,7 +42,7 @@ pub enum RedisError {
         /// The process that has it.
         holder: Box<Holder>,
     },
-    /// It answers with an error. Nothing has changed.
+    /// Redis answers with an error. Nothing has changed.
     #[error("Redis at {address} cannot do {script}: {message}")]
     Failed {
         /// Host and port.
@@ -52,7 +52,7 @@ pub enum RedisError {
         /// What Redis said.
         message: String,
     },
-    /// It answers with something else than the script does.
+    /// The answer does not have the form of the script.
     #[error("Redis at {address} answers to {script} what that never does; is there a Redis?")]
     Reply {
         /// Host and port.
@@ -79,8 +79,8 @@ impl RedisError {
         }
     }
 
-    /// Whether it may go away by itself: the connection, a Redis that is still loading or has no memory left. The others need
-    /// a person.
+    /// Whether a later attempt may succeed: the connection is lost, or Redis is still loading or has no memory left. Other errors
+    /// need a person.
     #[must_use]
     pub fn is_away(&self) -> bool {
         match self {

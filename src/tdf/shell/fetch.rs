@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::worker::Assignment;
-use agent::source::{Held, Means, ProgramName, Programs, SourceError, Stop};
+use agent::source::{FetchOptions, HeldProgram, ProgramName, Programs, SourceError, Stop};
 use proc::background::Background;
 use proc::process::{Brand, Environment};
 use proc::readable;
 
-/// How long a fetch that was told to end is waited for. rsync ends at once; a server that says nothing is left alone.
+/// Time for an interrupted fetch to end. rsync ends at once; a silent server is not waited for.
 const END_MAX: Duration = Duration::from_secs(1);
 
-/// What every fetch needs.
+/// The parameters of every fetch.
 pub(super) struct Fetcher {
     pub(super) programs: Arc<Programs>,
     pub(super) root: PathBuf,
@@ -25,13 +25,13 @@ pub(super) struct Fetcher {
 
 /// A fetch that is going on.
 pub(super) struct Fetch {
-    thread: Background<(), Result<Held, SourceError>>,
+    thread: Background<(), Result<HeldProgram, SourceError>>,
     stop: Arc<Stop>,
 }
 
 /// Where a program is.
 pub(super) enum Preparation {
-    Present(Held),
+    Present(HeldProgram),
     Fetching(Fetch),
     Impossible(String),
 }
@@ -57,7 +57,7 @@ impl Fetcher {
         let (programs, root, their_stop) = (Arc::clone(&self.programs), self.root.clone(), Arc::clone(&stop));
         let (environment, brand) = (self.environment.clone(), self.brand);
         let thread = Background::start("fetch", move |(), done: &dyn Fn(_)| {
-            let means = Means {
+            let options = FetchOptions {
                 stop: &their_stop,
                 folder: &root,
                 environment: &environment,
@@ -67,7 +67,7 @@ impl Fetcher {
                 tool: None,
             };
             let fetch = if doubted { Programs::look_again } else { Programs::fetch };
-            done(fetch(&programs, &name, &source, &means));
+            done(fetch(&programs, &name, &source, &options));
         })?;
         thread.give(());
         Ok(Fetch { thread, stop })
@@ -75,12 +75,12 @@ impl Fetcher {
 }
 
 impl Fetch {
-    /// Its outcome, once it has ended.
-    pub(super) fn poll(&self) -> Option<Result<Held, SourceError>> {
+    /// The outcome of a fetch that has ended.
+    pub(super) fn poll(&self) -> Option<Result<HeldProgram, SourceError>> {
         self.thread.poll()
     }
 
-    /// Ends it. The fetch removes its partial download; at the latest, the next worker does.
+    /// Ends the fetch, which removes its partial download; at the latest, the next worker does.
     pub(super) fn cancel(self) {
         self.stop.set();
         readable::is_readable(&self.thread, Some(END_MAX));

@@ -86,7 +86,7 @@ fn run(shared: &Shared, address: &Address, prefix: &str, identity: &str) {
             guard.held.clone()
         };
         if let Err(error) = renew(&mut link, address, prefix, identity, &held) {
-            // The manager itself says that Redis is away; the lease bears some lost renewals.
+            // The manager itself logs the outage; the lease survives some lost renewals.
             log::debug!("{error}");
             link = None;
         }

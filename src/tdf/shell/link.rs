@@ -14,10 +14,10 @@ use super::outage::patiently;
 use super::scripts::Code;
 use api::config::RedisSection;
 
-/// A Redis that has not let us in by then is away.
+/// Time limit for a connection, with its login.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// An answer that takes longer has been lost. It is more than any script takes, and less than a lease would bear twice.
+/// Time limit for an answer: longer than any script takes, and short enough that a lease survives two lost answers.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// A script with all of its arguments.
@@ -101,7 +101,7 @@ impl Address {
             let mut connection = self.client.get_connection_with_timeout(CONNECT_TIMEOUT)?;
             connection.set_read_timeout(Some(RESPONSE_TIMEOUT))?;
             connection.set_write_timeout(Some(RESPONSE_TIMEOUT))?;
-            // A Redis that wants a password says so to a short command; a long one is a breach of its protocol.
+            // Redis asks for its password after a short command; a long one would be a breach of its protocol.
             redis::cmd("PING").exec(&mut connection)?;
             Ok(connection)
         };
@@ -117,7 +117,7 @@ impl Address {
 pub(super) struct Link {
     address: Address,
     connection: Option<Connection>,
-    /// What each script is called with as its key: the prefix of the namespace.
+    /// The key of each script: the prefix of the namespace.
     prefix: String,
     digests: BTreeMap<&'static str, String>,
 }
@@ -141,12 +141,12 @@ impl Link {
         answers.pop().ok_or_else(|| self.reply(name))
     }
 
-    /// Runs scripts in this order, in one round trip. The first error is the answer, whatever the others did.
+    /// Runs scripts in this order, in one round trip. The first error is the answer.
     pub(super) fn call_all(&mut self, calls: &[Call]) -> Result<Vec<Value>, RedisError> {
         let mut answers = self.evaluate(calls, false)?;
         let unknown: Vec<usize> = (0..answers.len()).filter(|at| is_unknown_script(&answers[*at])).collect();
         if let Some(first) = unknown.first().copied() {
-            // Those after it have not run before it: all from there on are sent again, in order. Each is safe to send twice.
+            // No later script has run before the failed one: all from there on are sent again, in order. Each is safe to send twice.
             answers.truncate(first);
             answers.extend(self.evaluate(&calls[first..], true)?);
         }
@@ -199,7 +199,7 @@ impl Link {
                 self.connection = Some(connection);
                 Ok(values)
             }
-            // The answers of this connection are not known any more, so it is closed.
+            // The next answer of this connection could belong to another call, so the connection is closed.
             Err(error) => Err(failure(&self.address.shown, "read an answer", &error)),
         }
     }

@@ -1,8 +1,8 @@
 //! The manager of a namespace: opens tasks, and calls back for each that has ended before it archives it.
 //!
-//! A callback is called at least once for each task: it comes before the move, so that a manager that is killed in between lets the
-//! next one call again. Of several managers of ours one has a task at a time, by a lease. A callback that fails is called again later
-//! ([`crate::engine::backoff`]); the other tasks go on.
+//! A callback is called at least once for each task: it comes before the move, so that after a kill between them the next manager
+//! calls it again. One of several llts managers has a task at a time, by a lease. A failed callback is called again later
+//! ([`crate::engine::backoff`]); the other tasks continue.
 
 pub mod command;
 mod taken;
@@ -29,12 +29,12 @@ use base::tdf::{State, TaskId};
 use base::{Mono, span};
 use proc::signals::Signals;
 use proc::{clock, readable};
-use taken::{Place, Taken};
+use taken::{Selection, TakenTasks};
 
 /// Why a callback has failed; the task stays where it is, and the callback is called again.
 pub type CallbackError = Box<dyn Error + Send + Sync>;
 
-/// What a manager calls. Each of the first four is for one way in which a task has ended; the task is archived when it returns `Ok`.
+/// The callbacks of a manager. Each of the first four is for one way in which a task has ended; the task is archived after `Ok`.
 #[expect(unused_variables, reason = "what does nothing needs nothing")]
 pub trait Callbacks {
     /// The last run wrote nothing to stderr.
@@ -89,7 +89,7 @@ pub enum ManagerError {
     /// Redis does not answer.
     #[error(transparent)]
     Redis(#[from] RedisError),
-    /// Nothing can be heard.
+    /// The messages cannot be received.
     #[error(transparent)]
     Wake(#[from] WakeError),
     /// The system is out of something.
@@ -104,7 +104,7 @@ pub struct Manager {
     wake: Wake,
     holder: Holder,
     outage: Outage,
-    /// What no other manager has.
+    /// A name that no other manager has.
     identity: String,
     /// Archivings of tasks that were called back for, until Redis has done them.
     owed: Vec<Call>,
@@ -138,7 +138,7 @@ impl Manager {
     /// Opens a task.
     ///
     /// # Errors
-    /// When a value is none that a task can have, or Redis does not answer as it should.
+    /// When a value is invalid for a task, or Redis does not answer as it should.
     pub fn open(&mut self, order: Order) -> Result<TaskId, OpenError> {
         let ids = self.open_all(&[order])?;
         ids.first().copied().ok_or_else(|| self.namespace.link.reply(scripts::OPEN.name).into())
@@ -147,17 +147,17 @@ impl Manager {
     /// Opens tasks; their ids are in the same order. A Redis that goes away is asked again for a bounded time.
     ///
     /// # Errors
-    /// When a value is none that a task can have, before anything is opened, or Redis does not answer as it should.
+    /// When a value is invalid for a task, before anything is opened, or Redis does not answer as it should.
     pub fn open_all(&mut self, orders: &[Order]) -> Result<Vec<TaskId>, OpenError> {
         self.namespace.open(orders, &self.config.task_defaults, rand::random(), rand::random)
     }
 
-    /// The namespace, to look at tasks and counts.
+    /// The namespace, for tasks and counts.
     pub fn namespace(&mut self) -> &mut Namespace {
         &mut self.namespace
     }
 
-    /// Rounds until [`Callbacks::stop_processing`] says so, or a signal comes.
+    /// Makes rounds until [`Callbacks::stop_processing`] returns true, or a signal arrives.
     pub fn run(&mut self, callbacks: &mut impl Callbacks, mut signals: Option<&mut Signals>) {
         let mut rounds = 0;
         while !self.stopping {
@@ -192,7 +192,7 @@ impl Manager {
             // Entries that are passed over stay in front of the rest.
             let mut first = 0;
             loop {
-                let Taken { tasks, passed, looked, .. } = self.take(set, &Place::From(first))?;
+                let TakenTasks { tasks, passed, looked, .. } = self.take(set, &Selection::From(first))?;
                 first += passed + self.handle(callbacks, set, tasks)?;
                 // Nothing more was found; a set with many that wait for another attempt is gone through in several steps.
                 if looked == 0 || self.stopping {
@@ -203,7 +203,7 @@ impl Manager {
         Ok(())
     }
 
-    /// Handles what it hears of until the next round. Says whether a signal has come.
+    /// Handles the tasks of messages until the next round. True if a signal has arrived.
     fn wait(&mut self, callbacks: &mut impl Callbacks, until: Mono, mut signals: Option<&mut Signals>) -> bool {
         loop {
             let timeout = Some(until.since(clock::now().mono));
@@ -219,7 +219,7 @@ impl Manager {
                     readable::wait([wake], timeout);
                 }
             }
-            match self.handle_heard(callbacks) {
+            match self.handle_messages(callbacks) {
                 // A round is the answer to an error, too.
                 Err(error) => {
                     log::debug!("{error}");
@@ -233,17 +233,17 @@ impl Manager {
     }
 
     /// Handles tasks that have ended just now.
-    fn handle_heard(&mut self, callbacks: &mut impl Callbacks) -> Result<(), RedisError> {
+    fn handle_messages(&mut self, callbacks: &mut impl Callbacks) -> Result<(), RedisError> {
         self.pay()?;
-        let heard = self.wake.take().into_iter().filter_map(|message| match message {
-            Message::Heard(_, payload) => words::parse_ended(&payload),
-            Message::Listening => None,
+        let ended = self.wake.take().into_iter().filter_map(|message| match message {
+            Message::Received(_, payload) => words::parse_ended(&payload),
+            Message::Connected => None,
         });
-        let heard: Vec<(State, TaskId)> = heard.collect();
+        let ended: Vec<(State, TaskId)> = ended.collect();
         for set in State::ENDED {
-            let ids: Vec<TaskId> = heard.iter().filter(|(state, _)| *state == set).map(|(_, id)| *id).collect();
+            let ids: Vec<TaskId> = ended.iter().filter(|(state, _)| *state == set).map(|(_, id)| *id).collect();
             for ids in ids.chunks(taken::COUNT) {
-                let Taken { tasks, .. } = self.take(set, &Place::Ids(ids))?;
+                let TakenTasks { tasks, .. } = self.take(set, &Selection::Ids(ids))?;
                 self.handle(callbacks, set, tasks)?;
             }
         }
@@ -301,9 +301,9 @@ impl Manager {
         Ok(staying)
     }
 
-    fn take(&mut self, set: State, place: &Place<'_>) -> Result<Taken, RedisError> {
-        let call = taken::call(&self.identity, LEASE, set, place);
-        let taken = self.namespace.ask(call, |value| Taken::read(value, set))?;
+    fn take(&mut self, set: State, selection: &Selection<'_>) -> Result<TakenTasks, RedisError> {
+        let call = taken::call(&self.identity, LEASE, set, selection);
+        let taken = self.namespace.ask(call, |value| TakenTasks::read(value, set))?;
         for id in &taken.poisoned {
             let (name, shown) = (self.namespace.name(), id.escape_ascii());
             log::warn!("passing over \"{shown}\" in {name}:{}: the task has no hash", words::state(set));

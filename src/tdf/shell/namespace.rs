@@ -1,7 +1,7 @@
 //! A namespace and the connection to it: one method for each script that a worker needs, one round trip each.
 //!
-//! After [`RedisError::Away`] the next call connects again. It may be made with the same arguments: every script is safe to send
-//! twice. [`Namespace::claim`] gets the same tasks for the same token, and [`Namespace::report`] tells that it was heard before.
+//! After [`RedisError::Away`] the next call connects again. It may repeat the last one: every script is safe to send twice.
+//! [`Namespace::claim`] gets the same tasks for the same token, and [`Namespace::report`] recognises a repetition.
 
 mod claimed;
 
@@ -23,25 +23,24 @@ use base::tdf::{Fence, State, TaskId, WorkerId, WorkerName};
 pub use crate::engine::lease::{LEASE, RENEWAL_INTERVAL};
 pub use claimed::Claimed;
 
-/// How long the last claim of a worker is remembered: longer than it goes on asking with the same token.
+/// How long the last claim of a worker is remembered: longer than a worker repeats it.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(3600);
 
-/// What a worker asks for.
+/// A claim of tasks.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim<'a> {
-    /// Its name.
+    /// The name of the worker.
     pub worker: &'a WorkerName,
-    /// A text without blanks that no other claim of this worker has, and a repetition of this one has again. Only the worker's last
-    /// claim that got something is remembered.
+    /// A text without blanks, unique to this claim and its repetitions. Only the worker's last claim that got a task is remembered.
     pub token: &'a str,
-    /// How many tasks at most: never more than can be started at once.
+    /// The maximum number of tasks, all of which can be started at once.
     pub count: u32,
 }
 
 /// A line for the log of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
-    /// How long after the start of the run.
+    /// The time since the start of the run.
     pub since_start: Duration,
     /// The message, without a time.
     pub text: String,
@@ -50,14 +49,14 @@ pub struct LogLine {
 /// The end of a run.
 #[derive(Clone, Copy, Debug)]
 pub enum Ending<'a> {
-    /// The program has ended, or could not be fetched or started: then stderr says why.
+    /// The program has ended; or it could not be fetched or started, with the reason in stderr.
     Executed {
         /// Its stdout, as bytes.
         output: &'a [u8],
         /// Its stderr, as bytes.
         error: &'a [u8],
     },
-    /// It took longer than its `timeout`.
+    /// The run took longer than its `timeout`.
     TimedOut {
         /// Its stdout until then, as bytes.
         output: &'a [u8],
@@ -68,25 +67,25 @@ pub enum Ending<'a> {
     },
 }
 
-/// What a worker says of a run. A repetition must have the same output and error.
+/// The report of a run. A repetition must have the same output and error.
 #[derive(Clone, Copy, Debug)]
 pub struct Report<'a> {
     /// The run.
     pub fence: &'a Fence,
-    /// Its end.
+    /// The end of the run.
     pub ending: Ending<'a>,
-    /// What the worker has noted.
+    /// Lines for the log of the task.
     pub log: &'a [LogLine],
 }
 
-/// What a report has done.
+/// The effect of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reported {
     /// The task has moved on.
     Moved,
-    /// The same report was heard before.
+    /// The report is a repetition.
     Already,
-    /// The task is not this run's any more; the report was dropped.
+    /// The run has lost the task; the report was dropped.
     Gone {
         /// Its field `state`.
         state: String,
@@ -95,9 +94,9 @@ pub enum Reported {
     },
 }
 
-/// A run that is not the worker's any more.
+/// A run that the worker has lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lost {
+pub struct LostRun {
     /// The task.
     pub task: TaskId,
     /// Its field `state`.
@@ -110,7 +109,7 @@ pub struct Lost {
 pub struct Namespace {
     pub(super) link: Link,
     pub(super) name: String,
-    /// What tells this process from others, for the names of workers and the tokens of claims.
+    /// The identity of this process, for the names of workers and the tokens of claims.
     session: Session,
 }
 
@@ -124,7 +123,7 @@ impl Namespace {
         Ok(Self { link, name: namespace.to_owned(), session: Session::fresh() })
     }
 
-    /// The same without a connection, which the first call makes.
+    /// A namespace without a connection, which the first call makes.
     ///
     /// # Errors
     /// When a certificate cannot be read.
@@ -139,14 +138,14 @@ impl Namespace {
         &self.name
     }
 
-    /// What no other process has in the tokens of its claims.
+    /// The part of tokens that no other process has.
     #[must_use]
     pub fn session(&self) -> &str {
         self.session.as_str()
     }
 
-    /// Makes a worker known as the original does, tells what it is, and takes the lease of its name. May be repeated. A process of this
-    /// machine that has ended gives its name up.
+    /// Registers a worker as the original does, writes its session, and takes the lease of its name. May be repeated. The name of an
+    /// ended process of this machine is free.
     ///
     /// # Errors
     /// When another process has the name, or Redis does not answer as it should.
@@ -181,7 +180,7 @@ impl Namespace {
         self.ask(claim_call(claim), |value| Claimed::list(value, claim.worker))
     }
 
-    /// Says what has become of a run.
+    /// Reports the end of a run.
     ///
     /// # Errors
     /// When Redis does not answer as it should.
@@ -207,8 +206,8 @@ impl Namespace {
         Ok((heard, claimed.ok_or_else(|| self.link.reply(scripts::CLAIM.name))?))
     }
 
-    /// The runs that an earlier process of this name has left, as it has claimed them. One whose lease that process has not renewed
-    /// counts a loss: it may be what has ended the process. Beyond `max_losses` it is left out.
+    /// The runs that an earlier process of this name has left, as it has claimed them. A run whose lease that process has not renewed
+    /// counts as a loss: the run may have ended the process. Beyond `max_losses` a run is left out.
     ///
     /// # Errors
     /// When Redis does not answer as it should.
@@ -218,11 +217,11 @@ impl Namespace {
     }
 
     /// Renews the leases of a worker's name and runs, and shows that it lives. To be called every [`RENEWAL_INTERVAL`], also without
-    /// runs. Tells the runs that are not its own any more.
+    /// runs. Returns the runs that the worker has lost.
     ///
     /// # Errors
     /// When another process has the name, or Redis does not answer as it should.
-    pub fn renew(&mut self, worker: &WorkerName, held: &[Fence]) -> Result<Vec<Lost>, RedisError> {
+    pub fn renew(&mut self, worker: &WorkerName, held: &[Fence]) -> Result<Vec<LostRun>, RedisError> {
         let call = Call::new(scripts::RENEW).arg(worker.as_str()).arg(seconds(LEASE));
         let mut call = call.arg(self.session.as_str());
         for fence in held {
@@ -232,8 +231,8 @@ impl Namespace {
             .map_err(|error| taken(error, worker))
     }
 
-    /// Gives a run back whose program was not started: the task waits again in the same round, and nothing is counted. A run that
-    /// is not the worker's any more is passed over: `false`.
+    /// Gives a run back whose program was not started: the task waits again in the same round, and nothing is counted. `false` for a
+    /// run that the worker has lost.
     ///
     /// # Errors
     /// When Redis does not answer as it should.
@@ -244,8 +243,8 @@ impl Namespace {
         })
     }
 
-    /// Gives the runs back that a dead process of this name has left, or only this one. Each counts as a loss: it may be what has ended
-    /// that process. Tells the tasks, and where each of them is.
+    /// Gives the runs back that a dead process of this name has left, or only this one. Each counts as a loss: the run may have ended
+    /// that process. Returns the tasks with their states.
     ///
     /// # Errors
     /// When Redis does not answer as it should.
@@ -277,7 +276,7 @@ impl Namespace {
         read(value).ok_or_else(|| self.link.reply(name))
     }
 
-    /// The same for a caller that ends with the answer: a Redis that is away is asked again, for a bounded time.
+    /// Runs a script for a caller that ends with the answer: during an outage it is repeated, for a bounded time.
     pub(super) fn ask_patiently<T>(
         &mut self,
         call: &Call,
@@ -341,7 +340,7 @@ fn orphan(row: Value, worker: &WorkerName) -> Option<(Fence, i64, Budget)> {
     Some((fence, int(&losses)?, Budget { used: int(&fails)?, max: int(&max_fails)? }))
 }
 
-fn lost(value: Value) -> Option<Lost> {
+fn lost(value: Value) -> Option<LostRun> {
     let [task, state, round] = reply::texts(value)?.try_into().ok()?;
-    Some(Lost { task: task.parse().ok()?, state, round })
+    Some(LostRun { task: task.parse().ok()?, state, round })
 }

@@ -14,7 +14,7 @@ use base::tdf::TaskId;
 /// Tasks that one script opens: it keeps Redis from others for some milliseconds.
 const BATCH: usize = 500;
 
-/// How long a token is known: longer than an opener goes on asking with it. Each costs Redis some hundred bytes.
+/// How long Redis remembers a token: longer than an opener repeats it. Each costs some hundred bytes.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(120);
 
 /// A task that is to be opened. Missing values are taken from `[task_defaults]`.
@@ -24,7 +24,7 @@ pub struct Order {
     pub program: String,
     /// Where the program comes from.
     pub source: String,
-    /// Its arguments, as a shell reads them.
+    /// Arguments of the program, as a shell reads them.
     pub input: Vec<u8>,
     /// Unix seconds.
     pub start_after: Option<String>,
@@ -51,9 +51,9 @@ impl Order {
     /// The terms that hold, with `offset` seconds added if that is asked for.
     ///
     /// # Errors
-    /// When a value is none that a task can have.
+    /// When a value is invalid for a task.
     pub fn terms(&self, defaults: &TdfTaskDefaults, offset: f64) -> Result<Terms, BadTerm> {
-        let or = |said: &Option<String>, default: &String| said.as_ref().unwrap_or(default).clone();
+        let or = |given: &Option<String>, default: &String| given.as_ref().unwrap_or(default).clone();
         let terms = Terms {
             start_after: or(&self.start_after, &defaults.start_after),
             end_before: or(&self.end_before, &defaults.end_before),
@@ -70,13 +70,13 @@ impl Order {
 /// Why a task cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// A value is none that a task can have; nothing was written.
+    /// A value is invalid for a task; nothing was written.
     #[error(transparent)]
     Term(#[from] BadTerm),
     /// Redis does not answer as it should, and nothing was opened.
     #[error(transparent)]
     Redis(#[from] RedisError),
-    /// The same when some tasks are open, or may be.
+    /// Redis does not answer as it should, and some tasks are open, or may be.
     #[error("{error}; {}", known(opened.len(), *doubtful, *all))]
     Partly {
         /// The first tasks, which are open.
@@ -85,7 +85,7 @@ pub enum OpenError {
         doubtful: usize,
         /// The number of all that were to be opened. The rest is not open.
         all: usize,
-        /// What Redis says, or does not.
+        /// The error of Redis.
         error: RedisError,
     },
 }
@@ -106,11 +106,11 @@ fn known(opened: usize, doubtful: usize, all: usize) -> String {
 }
 
 impl Namespace {
-    /// Opens tasks and tells their ids, in the same order. A Redis that goes away is asked again for a bounded time. `nonce` is a number that no other call has: a repetition of this one with
-    /// the same orders opens nothing that it has opened before.
+    /// Opens tasks and returns their ids, in the same order. During an outage the call is repeated for a bounded time. `nonce` is a
+    /// number that no other call has: a repetition of this call with the same orders opens no task twice.
     ///
     /// # Errors
-    /// When a value is none that a task can have, before anything is written, or when Redis does not answer as it should.
+    /// When a value is invalid for a task, before anything is written, or when Redis does not answer as it should.
     pub fn open(
         &mut self,
         orders: &[Order],
@@ -143,7 +143,7 @@ impl Namespace {
     }
 }
 
-/// The state after an error in the middle: an answer that says no has opened nothing.
+/// The state after an error in the middle: a refused script has opened nothing.
 fn partly(opened: Vec<TaskId>, asked: usize, all: usize, error: RedisError) -> OpenError {
     let doubtful = if matches!(error, RedisError::Away { .. } | RedisError::Reply { .. }) { asked } else { 0 };
     if opened.is_empty() && doubtful == 0 {

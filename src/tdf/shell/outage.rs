@@ -1,4 +1,4 @@
-//! A Redis that is away, said once when it goes and once when it is back.
+//! An outage of Redis for a blocking caller: the pauses between attempts, and one log line at the beginning and at the end.
 
 use std::time::Duration;
 
@@ -13,23 +13,23 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_
 /// Whether Redis is away, as far as is known.
 #[derive(Debug, Default)]
 pub(super) struct Outage {
-    /// Since when, and after how many failed attempts.
+    /// The first failed attempt, and the number of all.
     since: Option<(Mono, u32)>,
-    /// The last sentence that was logged about it.
-    said: String,
+    /// The last sentence that was logged.
+    logged: String,
 }
 
 impl Outage {
-    /// An attempt has failed. Says so if that is news, and tells how long to wait before the next one.
+    /// An attempt has failed. Logs a new reason, and returns the pause before the next attempt.
     pub(super) fn fail(&mut self, error: &RedisError) -> Duration {
         let (since, attempts) = self.since.unwrap_or((clock::now().mono, 0));
         self.since = Some((since, attempts + 1));
         let sentence = error.to_string();
-        // Away is away, whatever the connection says of it each time.
-        let is_news = if error.is_away() { attempts == 0 } else { self.said != sentence };
-        if is_news {
+        // A connection may fail in a new way at each attempt, which is no new reason.
+        let is_new = if error.is_away() { attempts == 0 } else { self.logged != sentence };
+        if is_new {
             log::warn!("{sentence}; trying again");
-            self.said = sentence;
+            self.logged = sentence;
         }
         PAUSES.0.saturating_mul(1 << attempts.min(10)).min(PAUSES.1)
     }
@@ -43,7 +43,7 @@ impl Outage {
     pub(super) fn end(&mut self) {
         if let Some((since, _)) = self.since.take() {
             log::info!("Redis is back after {:.1} s", clock::now().mono.since(since).as_secs_f64());
-            self.said.clear();
+            self.logged.clear();
         }
     }
 }

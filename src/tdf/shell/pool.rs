@@ -7,8 +7,8 @@
 //! ```
 //!
 //! [`crate::engine::pool`] decides. Each agent fetches the programs of its tasks (`src/agent/process/sources.rs`), so that agents need no
-//! folder in common; results that wait for Redis are in the folder `[tdf] DIR`. A server of the namespace runs beside it; of all servers
-//! of a namespace one is at work.
+//! common folder; results that wait for Redis are in the folder `[tdf] DIR`. A server of the namespace runs beside the pool; one of all
+//! servers of a namespace is the leader.
 
 mod thread;
 
@@ -21,7 +21,7 @@ use std::thread::JoinHandle;
 use super::caller::Caller;
 use super::calls::RedisCalls;
 use super::results::Results;
-use super::worker::Place;
+use super::worker::WorkerDir;
 use super::{Channel, Namespace, RedisError, Server, ServerError, Wake, WakeError, WorkerKind};
 use crate::engine::pool::Pool;
 use crate::wire::agents::JOB;
@@ -44,18 +44,18 @@ pub enum PoolError {
     /// The folder cannot be made.
     #[error("cannot make the folder {} of tdf.DIR: {error}", path.display())]
     Folder {
-        /// Its path.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
-    /// The place of the worker cannot be taken.
+    /// The name of the worker is taken.
     #[error(transparent)]
     Place(#[from] WorkerStartError),
-    /// What the section says of Redis cannot be used.
+    /// The settings of Redis cannot be used.
     #[error(transparent)]
     Redis(#[from] RedisError),
-    /// Nothing can be heard of new tasks.
+    /// The messages of new tasks cannot be received.
     #[error(transparent)]
     Wake(#[from] WakeError),
     /// The server cannot start.
@@ -66,7 +66,7 @@ pub enum PoolError {
     System(#[from] io::Error),
 }
 
-/// Begins to work for the namespace of the configuration, if there is one. A Redis that is away is waited for.
+/// Begins to work for the namespace of the configuration, if there is one, and waits for the end of an outage of Redis.
 ///
 /// # Errors
 /// [`PoolError`], when the folder or the section cannot be used.
@@ -82,10 +82,10 @@ fn start(config: &Config, pool: &TdfPool) -> Result<Guest, PoolError> {
     let made = std::fs::create_dir_all(&pool.dir);
     made.map_err(|error| PoolError::Folder { path: pool.dir.clone(), error })?;
     let name = pool.name.clone().unwrap_or_else(|| usual_name(config));
-    let place = Place::open(&pool.dir, &name)?;
+    let dir = WorkerDir::open(&pool.dir, &name)?;
     let (redis, namespace) = (&pool.redis, &pool.namespace);
     let shown = format!("{}:{}/{} {namespace}", redis.host, redis.port, redis.db);
-    let results = Results::open(&place.own, &name, shown.clone())?;
+    let results = Results::open(&dir.own, &name, shown.clone())?;
     let left = results.left()?;
     let (kind, unconnected) = (WorkerKind::Controller, Namespace::unconnected(redis, namespace)?);
     let caller = Caller { namespace: unconnected, worker: name.clone(), kind, is_known: false };
@@ -100,7 +100,7 @@ fn start(config: &Config, pool: &TdfPool) -> Result<Guest, PoolError> {
     door.start(move || {
         let mut thread = PoolThread::new(engine, link, namespace, left);
         thread.serve(&calls, wake, &results);
-        drop(place);
+        drop(dir);
     })?;
     let stop = move || {
         server.stop();
@@ -140,7 +140,7 @@ impl HostedServer {
         Ok(Self { stop, thread: Some(thread) })
     }
 
-    /// Ends it, so that another server need not wait for the end of its lease.
+    /// Ends the server, so that another one need not wait for the end of the lease.
     fn stop(mut self) {
         self.stop.ring();
         if let Some(thread) = self.thread.take()

@@ -1,4 +1,4 @@
-//! What scripts answer, taken apart. `None` wherever it is not what a script answers.
+//! Parsing of the answers of scripts. `None` for an answer that no script gives.
 
 use redis::Value;
 

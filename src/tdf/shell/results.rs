@@ -13,13 +13,13 @@ use crate::shell::{Ending, LogLine, Report};
 use crate::wire::Budget;
 use base::tdf::{Fence, TaskId, WorkerName};
 
-/// What a name in the folder of results ends with.
+/// The ending of a name in the folder of results.
 const ENDING: &str = ".result";
 
 /// A result that is being written, which counts for nothing.
 const DRAFT: &str = ".draft";
 
-/// What a run has come to, and all that a report of it says.
+/// The result of a run, with the whole content of its report.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Finished {
     pub(super) fence: Fence,
@@ -75,8 +75,8 @@ impl Results {
         Ok(Self { folder, namespace })
     }
 
-    /// The runs whose results an earlier process has left, oldest first. Those of another namespace wait for a worker of that. What a
-    /// killed process had not written completely is removed.
+    /// The runs whose results an earlier process has left, oldest first. Results of another namespace wait for its worker. Files that a
+    /// killed process has not written completely are removed.
     pub(super) fn left(&self) -> io::Result<Vec<Fence>> {
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.folder)? {

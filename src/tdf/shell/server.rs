@@ -1,8 +1,8 @@
-//! The server of a namespace: it expires, times out, judges and mends. One of several servers is at work, by a lease; the others stand
-//! by.
+//! The server of a namespace: it expires, times out, judges and repairs tasks. One of several servers is the leader, by a lease; the
+//! others stand by.
 //!
-//! What a worker of ours reports is judged at once: the message has the facts ([`super::wake`]). Everything else is found by rounds
-//! ([`rounds`]), `round_duration` apart.
+//! The report of an llts worker is judged at once: its message has the facts ([`super::wake`]). Rounds ([`rounds`]), `round_duration`
+//! apart, find everything else.
 
 mod decision;
 mod rounds;
@@ -29,13 +29,13 @@ use proc::signals::Signals;
 use proc::{clock, readable};
 use rounds::Rounds;
 
-/// How long a server that says nothing is at work.
+/// The lease of the leader.
 const LEAD: Duration = Duration::from_secs(10);
 
-/// How often it says so, and the others ask: one that was killed is replaced within [`LEAD`] and this.
+/// Time between two renewals of the lease, and two attempts of the others: a killed leader is replaced within [`LEAD`] and this.
 const LEAD_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Between two looks for what originals have left between two states.
+/// Time between two searches for tasks that originals have left between two states.
 const MENDING_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Why a server cannot start.
@@ -44,7 +44,7 @@ pub enum ServerError {
     /// Redis does not answer.
     #[error(transparent)]
     Redis(#[from] RedisError),
-    /// Nothing can be heard.
+    /// The messages cannot be received.
     #[error(transparent)]
     Wake(#[from] WakeError),
     /// The system is out of something.
@@ -57,11 +57,11 @@ pub struct Server {
     namespace: Namespace,
     wake: Wake,
     round_duration: Duration,
-    /// Its name, and what no other process has.
+    /// The name of the server, and a part that no other process has.
     identity: String,
     rounds: Rounds,
     outage: Outage,
-    /// Whether it is at work, and who is otherwise.
+    /// Whether this server is the leader.
     leads: bool,
     next_lead: Mono,
     next_round: Mono,
@@ -69,7 +69,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Connects. `nonce` is a random number that tells it from a server of the same name.
+    /// Connects. `nonce` is a random number that no server of the same name has.
     ///
     /// # Errors
     /// When Redis cannot be reached or the system is out of descriptors or threads.
@@ -77,7 +77,7 @@ impl Server {
         Self::at(Namespace::connect(&config.tdf.redis, &config.tdf.namespace)?, config, name, max_losses, nonce)
     }
 
-    /// The same for a Redis that may be away.
+    /// A server that connects with its first call.
     ///
     /// # Errors
     /// When a certificate cannot be read or the system is out of descriptors or threads.
@@ -131,13 +131,13 @@ impl Server {
         });
     }
 
-    /// `wait` waits for the descriptors, at most for the time, and says whether the server is to end.
+    /// `wait` waits for the descriptors, at most for the time; with true the server ends.
     fn serve(mut self, rounds: Option<u64>, mut wait: impl FnMut(&[BorrowedFd<'_>], Option<Duration>) -> bool) {
         let mut done = 0;
         while rounds.is_none_or(|rounds| done < rounds) {
             match self.turn() {
                 Ok(had_round) => {
-                    // A lease says nothing of an error that the rounds meet.
+                    // A renewed lease does not end an error of the rounds.
                     if had_round || !self.leads {
                         self.outage.end();
                     }
@@ -148,7 +148,7 @@ impl Server {
                     self.next_lead = clock::now().mono + pause;
                     self.next_round = self.next_round.max(self.next_lead);
                     if error.is_away() {
-                        // The heard reports are looked at when Redis is back.
+                        // The received reports are judged after the outage.
                         self.leads = false;
                         self.rounds.handle_silence();
                     }
@@ -156,15 +156,15 @@ impl Server {
             }
             let next = if self.leads { self.next_lead.min(self.next_round) } else { self.next_lead };
             let timeout = Some(next.since(clock::now().mono));
-            let heard = self.leads.then(|| self.wake.as_fd());
-            if wait(heard.as_slice(), timeout) {
+            let messages = self.leads.then(|| self.wake.as_fd());
+            if wait(messages.as_slice(), timeout) {
                 break;
             }
         }
         self.resign();
     }
 
-    /// Does what is to be done now. Says whether that was a round.
+    /// Carries out everything that is due. True if that was a round.
     fn turn(&mut self) -> Result<bool, RedisError> {
         let now = clock::now().mono;
         if self.next_lead <= now {
@@ -192,22 +192,22 @@ impl Server {
         Ok(true)
     }
 
-    /// Judges what workers of ours have just reported, without asking for it.
+    /// Judges the reports in messages of llts workers, whose facts need not be read.
     fn judge_reports(&mut self) -> Result<(), RedisError> {
         let mut facts = Vec::new();
         for message in self.wake.take() {
             match message {
-                Message::Heard(Channel::Executed, payload) => {
+                Message::Received(Channel::Executed, payload) => {
                     let row = serde_json::from_slice(&payload).ok().as_ref().and_then(rounds::row_of_json);
-                    // What cannot be read here is found by the round.
+                    // The round finds a message that cannot be read.
                     facts.extend(row.and_then(|row| Facts::parse(&row).ok()));
                 }
-                Message::Heard(..) => {}
-                // Reports were missed.
-                Message::Listening => self.next_round = clock::now().mono,
+                Message::Received(..) => {}
+                // Reports may be lost.
+                Message::Connected => self.next_round = clock::now().mono,
             }
         }
-        self.rounds.judge_heard(&mut self.namespace, &facts)
+        self.rounds.judge_reported(&mut self.namespace, &facts)
     }
 
     /// Takes or keeps the lease of the rounds.
@@ -217,13 +217,13 @@ impl Server {
         if holder != self.identity && process_of(&holder).is_dead() {
             holder = self.take_lead(&holder)?.1;
         }
-        // A server that stands by learns how long Redis has answered, too.
+        // A server that stands by observes the presence of Redis, too.
         self.rounds.handle_answer(time);
         let leads = holder == self.identity;
         match (self.leads, leads) {
             (false, true) => {
                 log::info!("at work on {}", self.namespace.name());
-                // The server that was at work before may have left anything.
+                // The leader before may have left anything.
                 self.rounds.forget();
                 (self.next_round, self.next_mending) = (clock::now().mono, clock::now().mono);
             }
@@ -257,7 +257,7 @@ impl Server {
 /// Rounds that follow each other without a pause would keep Redis busy with nothing.
 const ROUND_DURATION_MIN: Duration = Duration::from_millis(10);
 
-/// What a server has told of its process; one of an older version tells nothing.
+/// The process in the session of a server; an older version writes none.
 fn process_of(identity: &str) -> Holder {
     Holder::read(identity.find(" {").and_then(|at| identity.get(at..)).unwrap_or_default())
 }

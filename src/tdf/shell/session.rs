@@ -1,4 +1,4 @@
-//! The process that has the name of a worker: what it tells of itself, and what others can find out about it.
+//! The process that has the name of a worker: the session that it writes, and checks of it by others.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use proc::process::ProcessId;
 use proc::runs;
 
-/// What runs the programs.
+/// The kind of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkerKind {
     /// `llts tdf worker`.
@@ -20,7 +20,7 @@ pub enum WorkerKind {
     Server,
 }
 
-/// What no other process has: a random number.
+/// A random number that no other process has.
 #[derive(Clone, Debug)]
 pub(super) struct Session(String);
 
@@ -33,7 +33,7 @@ impl Session {
         &self.0
     }
 
-    /// What the other components are told of this process.
+    /// The session of this process, for the other components.
     pub(super) fn about(&self, kind: WorkerKind) -> Value {
         let kind = match kind {
             WorkerKind::Worker => "worker",
@@ -51,7 +51,7 @@ impl Session {
     }
 }
 
-/// A process as it has told of itself.
+/// A process, as its session describes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Holder(Value);
 
@@ -60,12 +60,12 @@ impl Holder {
         Self(serde_json::from_str(about).unwrap_or_default())
     }
 
-    /// What its session is; empty if it has told none.
+    /// The session; empty if the process has written none.
     pub(super) fn session(&self) -> &str {
         self.0["session"].as_str().unwrap_or_default()
     }
 
-    /// Whether it has ended, as far as that can be seen from here: only a process of this boot and PID namespace can be.
+    /// Whether the process has certainly ended: only a process of this boot and PID namespace can be checked.
     pub(super) fn is_dead(&self) -> bool {
         let Some((pid, start_time)) = self.process() else { return false };
         match ProcessId::of(pid) {
@@ -91,7 +91,7 @@ impl fmt::Display for Holder {
     }
 }
 
-/// The name of a server in what it tells of itself: its name, a number, and since this version its process.
+/// The session of a server: its name, a number, and since this version its process.
 pub(super) fn server_name(identity: &str) -> &str {
     let identity = identity.split_once(" {").map_or(identity, |(front, _)| front);
     identity.rsplit_once(' ').map_or(identity, |(name, _)| name)

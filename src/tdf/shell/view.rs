@@ -1,4 +1,4 @@
-//! What people are shown of a namespace.
+//! The view of a namespace for people.
 
 use redis::Value;
 
@@ -25,7 +25,7 @@ pub struct Stats {
     pub workers: u64,
     /// Entries that no component can do anything with.
     pub poisoned: u64,
-    /// The server of ours that is at work.
+    /// The llts server that is the leader.
     pub server: Option<String>,
 }
 
@@ -36,9 +36,9 @@ pub struct WorkerView {
     pub name: String,
     /// Its number.
     pub id: Option<u64>,
-    /// Host, pid and kind, of one of ours.
+    /// Host, pid and kind of an llts worker.
     pub about: Option<serde_json::Value>,
-    /// Seconds since it was last seen, of one of ours.
+    /// Seconds since an llts worker was last seen.
     pub seen_ago: Option<f64>,
     /// Tasks that it runs.
     pub running: u64,

@@ -1,5 +1,5 @@
-//! A second connection that hears at once what the other components do. A message that it misses is made up for by the rounds and the polls of those
-//! who listen: it makes them fast, not right.
+//! A second connection, with the messages of the other components. It makes its listeners fast, not correct: their rounds and polls
+//! make up for a lost message.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -16,13 +16,13 @@ use api::config::RedisSection;
 use proc::background::Bell;
 use proc::readable::is_readable;
 
-/// A connection without a message for so long is made again: it may have been cut without a word.
+/// A connection without a message for this long is made again: it may have been cut silently.
 const QUIET_MAX: Duration = Duration::from_secs(10);
 
 /// Between two attempts to reach a Redis that is away.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(500);
 
-/// Messages that are kept for a listener that is busy. Its next round finds the tasks of messages that are dropped beyond them.
+/// Messages that are kept for a busy listener. Its next round finds the tasks of the messages that are dropped beyond this.
 const MESSAGES_MAX: usize = 10_000;
 
 /// The channels to listen to.
@@ -30,7 +30,7 @@ const MESSAGES_MAX: usize = 10_000;
 pub enum Channel {
     /// A task can be claimed.
     Open,
-    /// A worker of ours has reported.
+    /// An llts worker has reported.
     Executed,
     /// A task is for the manager.
     Ended,
@@ -52,9 +52,9 @@ impl Channel {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
     /// On a channel, with its payload.
-    Heard(Channel, Vec<u8>),
-    /// It listens since now: what was said before was not heard.
-    Listening,
+    Received(Channel, Vec<u8>),
+    /// The connection is new: earlier messages may be lost.
+    Connected,
 }
 
 /// Listens until it is dropped.
@@ -66,25 +66,25 @@ pub struct Wake {
 
 #[derive(Default)]
 struct Stop {
-    asked: AtomicBool,
+    is_set: AtomicBool,
     lock: Mutex<()>,
     changed: Condvar,
 }
 
 impl Stop {
-    fn is_asked(&self) -> bool {
-        self.asked.load(Ordering::Acquire)
+    fn is_set(&self) -> bool {
+        self.is_set.load(Ordering::Acquire)
     }
 
-    /// Waits, and not longer than until it is asked.
+    /// Waits for this time, or until a stop.
     fn pause(&self, time: Duration) {
         let guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = self.changed.wait_timeout_while(guard, time, |()| !self.is_asked());
+        let _ = self.changed.wait_timeout_while(guard, time, |()| !self.is_set());
     }
 }
 
 impl Wake {
-    /// Begins to listen. While Redis is away it goes on trying.
+    /// Begins to listen. During an outage of Redis, the connection is tried again.
     ///
     /// # Errors
     /// When the section cannot be used, or descriptors or threads have run out.
@@ -107,13 +107,13 @@ impl Wake {
         self.messages.try_iter().take(MESSAGES_MAX).collect()
     }
 
-    /// Waits until something is heard, at most for `timeout`. Says whether there was something.
+    /// Waits for a message, at most for `timeout`. True if there is one.
     pub fn wait(&mut self, timeout: Duration) -> bool {
         is_readable(&*self.bell, Some(timeout)) && !self.take().is_empty()
     }
 }
 
-/// Why nothing can be heard.
+/// Why the messages cannot be received.
 #[derive(Debug, thiserror::Error)]
 pub enum WakeError {
     /// The section cannot be used.
@@ -132,7 +132,7 @@ impl AsFd for Wake {
 
 impl Drop for Wake {
     fn drop(&mut self) {
-        self.stopping.asked.store(true, Ordering::Release);
+        self.stopping.is_set.store(true, Ordering::Release);
         let _guard = self.stopping.lock.lock().unwrap_or_else(PoisonError::into_inner);
         self.stopping.changed.notify_all();
     }
@@ -148,9 +148,9 @@ struct Listener {
 }
 
 impl Listener {
-    /// Ends within [`QUIET_MAX`] after it is asked to.
+    /// Ends within [`QUIET_MAX`] after a stop.
     fn run(&self) {
-        while !self.stop.is_asked() {
+        while !self.stop.is_set() {
             if let Err(error) = self.listen() {
                 log::debug!("{error}");
                 self.stop.pause(RECONNECT_PAUSE);
@@ -158,15 +158,15 @@ impl Listener {
         }
     }
 
-    /// Returns when nothing was heard for long.
+    /// Returns after a long silence.
     fn listen(&self) -> Result<(), RedisError> {
         let mut connection = self.address.connect()?;
         let failed = |error: redis::RedisError| super::link::failure(self.address.shown(), "subscribe", &error);
         let mut subscription = connection.as_pubsub();
         subscription.subscribe(&self.names).map_err(failed)?;
         subscription.set_read_timeout(Some(QUIET_MAX)).map_err(failed)?;
-        self.tell(Message::Listening);
-        while !self.stop.is_asked() {
+        self.send(Message::Connected);
+        while !self.stop.is_set() {
             let message = match subscription.get_message() {
                 Ok(message) => message,
                 Err(error) if error.is_timeout() => return Ok(()),
@@ -174,14 +174,14 @@ impl Listener {
             };
             let name = message.get_channel_name().strip_prefix(&self.prefix).unwrap_or_default();
             if let Some(channel) = Channel::ALL.into_iter().find(|channel| channel.name() == name) {
-                self.tell(Message::Heard(channel, message.get_payload_bytes().to_vec()));
+                self.send(Message::Received(channel, message.get_payload_bytes().to_vec()));
             }
         }
         Ok(())
     }
 
-    fn tell(&self, message: Message) {
-        // A listener that is dropped does not listen, and one that is full has enough to wake for.
+    fn send(&self, message: Message) {
+        // The receiver may be gone; and a full queue has enough messages to wake it.
         let _ = self.sender.try_send(message);
         self.bell.ring();
     }

@@ -8,8 +8,8 @@
 //! killed stops.
 
 mod output;
-mod place;
 mod runner;
+mod worker_dir;
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -24,7 +24,7 @@ use super::results::{Finished, Results};
 use super::{Channel, Namespace, RedisError, Reported, Wake, WakeError, WorkerKind};
 use crate::engine::worker::{Assignment, Effect, End, Note, Settings, Worker};
 use crate::wire::words;
-use agent::source::{Keeping, Programs, SourceError, Timeouts};
+use agent::source::{ProgramForm, Programs, SourceError, Timeouts};
 use api::config::WorkerConfig;
 use api::tools::Limits;
 use api::wire::source::complaint;
@@ -35,20 +35,20 @@ use proc::readable::PollSet;
 use proc::worker::{Watch, Woken, WorkerEvent, WorkerStartError};
 
 use output::Templates;
-pub(super) use place::Place;
-pub use place::runs;
 use runner::Runner;
+pub(super) use worker_dir::WorkerDir;
+pub use worker_dir::runs;
 
-/// What to work for, and how.
+/// The parameters of a worker.
 #[derive(Clone, Debug)]
 pub struct Work {
     /// The name of the worker.
     pub name: WorkerName,
-    /// Its file.
+    /// The configuration file.
     pub config: WorkerConfig,
     /// The folder with the programs.
     pub root: PathBuf,
-    /// What an archive of a program may have.
+    /// The limits of an archive of a program.
     pub limits: Limits,
     /// When a fetch of a program is given up.
     pub timeouts: Timeouts,
@@ -56,7 +56,7 @@ pub struct Work {
     pub output_bytes_max: u64,
     /// How often a task may be given to another worker because this one was lost with it.
     pub max_losses: u32,
-    /// What the engine must know.
+    /// Settings of the engine.
     pub settings: Settings,
 }
 
@@ -66,7 +66,7 @@ pub enum TdfWorkerError {
     /// Redis cannot be used.
     #[error(transparent)]
     Redis(#[from] RedisError),
-    /// Nothing can be heard of new tasks.
+    /// The messages of new tasks cannot be received.
     #[error(transparent)]
     Wake(#[from] WakeError),
     /// As for any worker.
@@ -94,26 +94,26 @@ pub fn run(work: Work, guard: GuardPlan) -> Result<End, TdfWorkerError> {
         return Err(TdfWorkerError::OneOutputFile(templates.output));
     }
     let (redis, name) = (&config.tdf.redis, &config.tdf.namespace);
-    let place = Place::open(&work.root, &work.name)?;
-    let runs = runs(&place.root).map_err(WorkerStartError::from)?;
+    let dir = WorkerDir::open(&work.root, &work.name)?;
+    let runs = runs(&dir.root).map_err(WorkerStartError::from)?;
     let mut namespace = Namespace::connect(redis, name)?;
     patiently(RedisError::is_away, || namespace.register(&work.name, WorkerKind::Worker))?;
-    let watch = Watch::start(&guard.of_tdf(place.root.clone()))?;
-    let runner = Runner::start(place.root.clone(), templates, work.output_bytes_max, runs)?;
+    let watch = Watch::start(&guard.of_tdf(dir.root.clone()))?;
+    let runner = Runner::start(dir.root.clone(), templates, work.output_bytes_max, runs)?;
     let programs =
-        Arc::new(Programs::open((&place.root, &place.programs()), Keeping::Folders, work.limits, work.timeouts)?);
+        Arc::new(Programs::open((&dir.root, &dir.programs()), ProgramForm::Folders, work.limits, work.timeouts)?);
     let fetcher = Fetcher {
         programs,
-        root: place.root.clone(),
+        root: dir.root.clone(),
         environment: runner.commands.environment().clone(),
         brand: runner.commands.brand(),
     };
-    let results = Results::open(&place.own, &work.name, format!("{}:{}/{} {name}", redis.host, redis.port, redis.db))?;
+    let results = Results::open(&dir.own, &work.name, format!("{}:{}/{} {name}", redis.host, redis.port, redis.db))?;
     let worker = Worker::new(clock::now(), work.settings, results.left()?);
     let wake = Wake::start(redis, name, &[Channel::Open])?;
     let caller = Caller { namespace, worker: work.name.clone(), kind: WorkerKind::Worker, is_known: true };
     let calls = RedisCalls::start(caller, work.max_losses)?;
-    log::info!("worker {} works for {name} in {}", work.name, place.root.display());
+    log::info!("worker {} works for {name} in {}", work.name, dir.root.display());
     let mut turns = Loop { watch, worker, runner, fetcher, fetch: None, results, finished: None, calls, wake };
     let end = turns.serve();
     turns.calls.leave();
@@ -176,16 +176,16 @@ impl Loop {
             worker.handle_displaced(now, error.to_string());
         }
         match answer {
-            Answer::Recovered(lost) => worker.handle_recovered(now, said(lost)),
+            Answer::Recovered(lost) => worker.handle_recovered(now, displayed(lost)),
             Answer::Claimed(tasks) => {
-                worker.handle_claimed(now, said(tasks.map(|tasks| tasks.into_iter().next().map(assignment))));
+                worker.handle_claimed(now, displayed(tasks.map(|tasks| tasks.into_iter().next().map(assignment))));
             }
-            Answer::Reported((), reported) => worker.handle_reported(now, said(reported.map(dropped))),
+            Answer::Reported((), reported) => worker.handle_reported(now, displayed(reported.map(dropped))),
             Answer::Renewed(held, lost) => {
                 let lost = lost.map(|lost| lost.first().map(|lost| found(&lost.state, &lost.round)));
-                worker.handle_renewed(now, held.first(), said(lost));
+                worker.handle_renewed(now, held.first(), displayed(lost));
             }
-            Answer::Returned((), given_back) => worker.handle_given_back(now, said(given_back)),
+            Answer::Returned((), given_back) => worker.handle_given_back(now, displayed(given_back)),
             Answer::Joined(_) | Answer::Left => {}
         }
     }
@@ -278,7 +278,7 @@ impl Loop {
                     self.finished = self.finished.take().filter(|finished| finished.fence != fence);
                     self.results.forget(&fence);
                 }
-                Effect::Say(note) => say(&note),
+                Effect::Log(note) => log_note(&note),
                 Effect::Exit(end) => return Some(end),
             }
         }
@@ -297,7 +297,7 @@ pub(super) fn assignment(claimed: super::Claimed) -> Assignment {
     }
 }
 
-fn said<T>(answer: Result<T, RedisError>) -> Result<T, String> {
+fn displayed<T>(answer: Result<T, RedisError>) -> Result<T, String> {
     answer.map_err(|error| error.to_string())
 }
 
@@ -312,7 +312,7 @@ pub(super) fn found(state: &str, round: &str) -> String {
     if round.is_empty() { state.to_owned() } else { format!("{state}, round {round}") }
 }
 
-fn say(note: &Note) {
+fn log_note(note: &Note) {
     match note {
         Note::Away(reason) => log::warn!("{reason}; the work in progress goes on, and its result waits"),
         Note::Back => log::info!("Redis answers again"),

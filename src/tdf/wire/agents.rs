@@ -1,4 +1,4 @@
-//! A TDF task as a task of a controller: its command, its submit, and whose a task is. The agent that runs it fetches its program.
+//! A TDF task as a task of a controller: its command, its submit, and the key of its run. The agent that runs it fetches its program.
 
 use std::time::Duration;
 
@@ -21,9 +21,9 @@ pub struct Run<'a> {
     pub fence: &'a Fence,
     /// The name of the program.
     pub program: &'a str,
-    /// Its source.
+    /// The source of the program.
     pub source: &'a str,
-    /// What stands behind run.sh in the line for the shell.
+    /// The text behind run.sh in the line for the shell.
     pub input: &'a [u8],
 }
 
@@ -47,8 +47,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Submits it. The same run is submitted only once: its key is that of its fence, so that a restarted controller finds the task
-    /// that it has. `timeout` is the time that it has left.
+    /// The submit of the run. The key comes from the fence: a run is submitted only once, and a restarted controller finds the task
+    /// that it has. `timeout` is the remaining time.
     #[must_use]
     pub fn submit(&self, namespace: &str, timeout: Option<Duration>) -> Ask<Submitted> {
         let (word, input) = source::input_field(self.input);
@@ -84,7 +84,7 @@ pub fn unfinished(phase: Phase) -> Selector {
     all().and(words::STATUS, words::phase(phase).to_owned())
 }
 
-/// What tells one run from all others of its namespace.
+/// The submit key of a run, unique in its namespace.
 #[must_use]
 pub fn key(fence: &Fence) -> String {
     format!("{} {} {}", fence.task, fence.round, fence.started)
@@ -97,7 +97,7 @@ pub fn of_change(namespace: &str, frame: &[u8]) -> Option<(Sight, String)> {
     of_task(namespace, &TaskView::from(json::parse(frame, &FieldLimits::TRUSTED).ok()?))
 }
 
-/// The same of a task that was listed.
+/// Reads a listed task of a run of this namespace, with the key of the run.
 #[must_use]
 pub fn of_task(namespace: &str, task: &TaskView) -> Option<(Sight, String)> {
     let key = task.fields().text(words::SUBMIT_KEY)?.strip_prefix(&prefix(namespace))?.to_owned();

@@ -1,13 +1,13 @@
-//! What a server must know of a task to decide what happens to it: a few fields of its hash, and what our own keys say of it.
+//! The facts of a task for a decision of a server: a few fields of its hash, and the entries of our own keys.
 
 use super::words::{field, parse_state};
 use base::tdf::number::{float, int};
 use base::tdf::{Fence, State, TaskId, WorkerName};
 
-/// Why an entry of a set is no task that anything can be done with.
+/// Why an entry of a set cannot be handled as a task.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Poison {
-    /// There is no hash, or the key is none.
+    /// There is no hash, or the key has another type.
     #[error("the task has no hash")]
     NoHash,
     /// The hash lacks a field.
@@ -18,14 +18,14 @@ pub enum Poison {
     Bad {
         /// The name of the field.
         field: &'static str,
-        /// Its value, shortened.
+        /// The value, shortened.
         value: String,
-        /// What stands there otherwise.
+        /// A description of a valid value.
         expected: &'static str,
     },
 }
 
-/// How often something has happened to a task, and how often it may before the last time.
+/// The count of an event of a task, and its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// The counter.
@@ -34,25 +34,25 @@ pub struct Budget {
     pub max: i64,
 }
 
-/// A run as the hash tells of it.
+/// A run, from the hash.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     /// `R:running` as it is written.
     pub started: String,
-    /// The same in unix seconds.
+    /// The start in unix seconds.
     pub started_at: f64,
     /// `R:worker`, if it is text.
     pub worker: Option<String>,
 }
 
-/// What `R:error` says.
+/// The field `R:error`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stderr {
     /// The field is missing: an original worker has reported for another round.
     Missing,
     /// Nothing was written to stderr.
     Empty,
-    /// Something was.
+    /// Something was written to stderr.
     Written,
 }
 
@@ -61,9 +61,9 @@ pub enum Stderr {
 pub struct Facts {
     /// The task.
     pub task: TaskId,
-    /// The set that it was found in; `None` if it is in none.
+    /// The set of the entry; `None` for a task in no set.
     pub set: Option<State>,
-    /// Its score there.
+    /// The score of the entry.
     pub score: f64,
     /// The field `state`.
     pub state: Option<State>,
@@ -85,9 +85,9 @@ pub struct Facts {
     pub executed_at: Option<f64>,
     /// Whether `R:output` is there.
     pub has_output: bool,
-    /// What `R:error` says.
+    /// `R:error`
     pub stderr: Stderr,
-    /// The run that holds a lease of ours, and until when in unix seconds.
+    /// The run that holds an llts lease, and its end in unix seconds.
     pub lease: Option<(Fence, f64)>,
     /// Runs whose worker was lost.
     pub losses: u32,
@@ -98,7 +98,7 @@ pub struct Facts {
 /// The texts of one task in the order in which the scripts send them; a field that is missing is `None`.
 pub type Row = Vec<Option<Vec<u8>>>;
 
-/// Length of a row. Behind it may stand the name of a field that the task lacks, of those that only workers read.
+/// Length of a row. Behind it may stand the name of a missing field that only workers read.
 const COLUMNS: usize = 20;
 
 /// Fields that no decision needs and each claim does.

@@ -5,18 +5,18 @@ use serde_json::{Value, json};
 use super::words;
 use base::tdf::State;
 
-/// One step. Several of them, each from where the last one went, are one move.
+/// One step. Consecutive steps form one move.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hop {
-    /// The set that it leaves; `None` for a task that is in no set.
+    /// The set that the task leaves; `None` for a task in no set.
     pub from: Option<State>,
-    /// The set that it enters.
+    /// The set that the task enters.
     pub to: State,
     /// The round in which the moment is kept.
     pub round: u32,
     /// Fields and their new values.
     pub changes: Vec<(String, String)>,
-    /// What follows the two states in the log, in parentheses.
+    /// A note behind the two states in the log, in parentheses.
     pub note: String,
 }
 

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-/// One line at a moment in unix seconds. What would end the line is escaped.
+/// One line at a moment in unix seconds. Characters that would end the line are escaped.
 #[must_use]
 pub fn line(at: f64, message: &str) -> String {
     // A moment beyond the calendar comes from a clock that cannot be right.

@@ -20,7 +20,7 @@ const NUMBERS: [&str; 8] = [
     field::TIMEOUTS,
 ];
 
-/// A task as it was read, whatever its fields hold.
+/// A task as it was read, with unchecked fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
     id: TaskId,
@@ -43,7 +43,7 @@ impl Task {
         self.id
     }
 
-    /// The set that it was found in: `archived` for one whose field `state` still says how it ended.
+    /// The set of the entry: `archived` for a task whose field `state` still has its end.
     #[must_use]
     pub const fn set(&self) -> Option<State> {
         self.set

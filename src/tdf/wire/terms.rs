@@ -9,9 +9,9 @@ use base::tdf::number::{float, int, repr};
 pub struct BadTerm {
     /// The name of the field.
     pub field: &'static str,
-    /// Its value, shortened.
+    /// The value, shortened.
     pub value: String,
-    /// What may stand there.
+    /// A description of a valid value.
     pub allowed: &'static str,
 }
 

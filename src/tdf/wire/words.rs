@@ -71,7 +71,7 @@ pub fn of_round(round: u32, name: &str) -> String {
     format!("{round}:{name}")
 }
 
-/// What all keys of a namespace begin with.
+/// The prefix of all keys of a namespace.
 #[must_use]
 pub fn prefix(namespace: &str) -> String {
     format!("{namespace}:")
@@ -81,7 +81,7 @@ pub fn prefix(namespace: &str) -> String {
 pub mod channel {
     /// A task is open.
     pub const OPEN: &str = "llts:wake";
-    /// A worker of ours has reported; the message has the facts of the task.
+    /// An llts worker has reported; the message has the facts of the task.
     pub const EXECUTED: &str = "llts:wake:executed";
     /// A task is for the manager; the message is its state and its id.
     pub const ENDED: &str = "llts:wake:ended";

@@ -50,8 +50,8 @@ impl World {
                     return;
                 }
                 let knows_leases = !self.hosts[agent].simple && self.defect != Some(Defect::ForgottenLeases);
-                if let (false, ToAgent::Job(job)) = (knows_leases, &mut answer) {
-                    job.lease = None;
+                if let (false, ToAgent::Dispatch(dispatch)) = (knows_leases, &mut answer) {
+                    dispatch.lease = None;
                 }
                 self.model.agent_told(self.now, agent, &answer, &self.server.disk);
                 self.slot(agent).handle_answer(now, answer);
@@ -116,7 +116,7 @@ impl World {
             // The outputs here are short.
             Effect::LookAtProgress | Effect::TrimOutputs => {}
             Effect::Exit(ending) => return Err(End::Exit(ending)),
-            Effect::Prepare(job) => self.prepare(agent, now, *job),
+            Effect::Prepare(dispatch) => self.prepare(agent, now, *dispatch),
             Effect::AbortPrepare => self.abort_prepare(agent),
             Effect::Spawn => self.spawn(agent, now),
             Effect::Signal(signal) => self.signal(agent, signal),

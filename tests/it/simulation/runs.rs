@@ -37,13 +37,13 @@ impl Model {
 
     pub(crate) fn agent_told(&mut self, now: Nanos, agent: usize, answer: &ToAgent, disk: &Disk) {
         let refused = match answer {
-            ToAgent::Job(job) => {
-                self.fenced.remove(&(agent, job.task, job.round));
+            ToAgent::Dispatch(dispatch) => {
+                self.fenced.remove(&(agent, dispatch.task, dispatch.round));
                 return;
             }
             ToAgent::List(list) => {
-                for job in &list.jobs {
-                    self.fenced.remove(&(agent, job.task, job.round));
+                for dispatch in &list.dispatches {
+                    self.fenced.remove(&(agent, dispatch.task, dispatch.round));
                 }
                 return;
             }
@@ -107,7 +107,7 @@ impl Model {
             let past = disk.get(&task).map(|record| &record.past[..]).unwrap_or_default();
             let by_policy = |round| {
                 let end = past.iter().find(|past| past.round == round).map(|past| past.end);
-                // A job that came from a dying controller may be overtaken by the APPLY that asked for it.
+                // A task that came from a dying controller may be overtaken by the APPLY that asked for it.
                 end.is_some_and(|end| end != RoundEnd::Lost)
             };
             // The lease of an exclusive one may end while the controller starts again.

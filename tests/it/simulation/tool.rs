@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use agent::slot::{Exited, Failure, Signal, SpawnFailure};
-use api::wire::requests::apply::Job;
+use api::wire::requests::apply::Dispatch;
 use base::{Defer, ExitCode, Labels, Now, Scalar};
 
 use crate::simulation::dice::{MICRO, MILLI, Nanos};
@@ -22,7 +22,7 @@ pub(crate) enum ToolEvent {
 
 pub(crate) struct ToolRun {
     pub(crate) number: u64,
-    job: Job,
+    dispatch: Dispatch,
     plan: TaskPlan,
     aborted: bool,
     spawns: u32,
@@ -57,8 +57,8 @@ fn failure(exit_code: ExitCode) -> Failure {
     Failure { exit_code, error: "simulated".to_owned() }
 }
 
-fn plan_of(job: &Job) -> usize {
-    let plan = job.fields.get("plan").and_then(Scalar::as_u64).expect("every task names its plan");
+fn plan_of(dispatch: &Dispatch) -> usize {
+    let plan = dispatch.fields.get("plan").and_then(Scalar::as_u64).expect("every task names its plan");
     usize::try_from(plan).expect("a small number")
 }
 
@@ -68,11 +68,11 @@ impl World {
         self.after(delay, Event::Tool { agent, run, event });
     }
 
-    pub(crate) fn prepare(&mut self, agent: usize, now: Now, job: Job) {
-        assert!(self.hosts[agent].run.is_none(), "agent {agent} prepares {job:?} beside another run");
-        let plan = self.plan.tasks[plan_of(&job)].clone();
+    pub(crate) fn prepare(&mut self, agent: usize, now: Now, dispatch: Dispatch) {
+        assert!(self.hosts[agent].run.is_none(), "agent {agent} prepares {dispatch:?} beside another run");
+        let plan = self.plan.tasks[plan_of(&dispatch)].clone();
         let (number, prepare, stragglers) = (self.model.new_run(), plan.prepare, Vec::new());
-        let run = ToolRun { number, job, plan, aborted: false, spawns: 0, child: None, stragglers, unreaped: 0 };
+        let run = ToolRun { number, dispatch, plan, aborted: false, spawns: 0, child: None, stragglers, unreaped: 0 };
         self.hosts[agent].run = Some(run);
         match prepare {
             Prepare::Slow(length) => self.tool_after(agent, length, ToolEvent::Prepared),
@@ -92,7 +92,7 @@ impl World {
         let host = &self.hosts[agent];
         let Some(run) = &host.run else { return };
         let outcome = match run.plan.prepare {
-            _ if !host.shelf.has(&run.job.tool) => {
+            _ if !host.shelf.has(&run.dispatch.tool) => {
                 // The agent looks again when it has said so.
                 self.after(0, Event::Noticed { agent });
                 Err(failure(ExitCode::TOOL_MISSING))
@@ -123,11 +123,11 @@ impl World {
         assert!(run.child.is_none(), "run.sh is started twice");
         run.child = Some(Child::Running);
         run.stragglers = (0..run.plan.stragglers.len()).collect();
-        let (number, task, round) = (run.number, run.job.task, run.job.round);
+        let (number, task, round) = (run.number, run.dispatch.task, run.dispatch.round);
         let exit_code = run.plan.policy_fields.later_exit(round.0).unwrap_or(run.plan.exit_code);
         let duration = run.plan.duration;
-        let (plan, step) = (plan_of(&run.job), run.job.step.clone());
-        let is_keyed = run.job.fields.get("__SUBMIT_KEY__").is_some();
+        let (plan, step) = (plan_of(&run.dispatch), run.dispatch.step.clone());
+        let is_keyed = run.dispatch.fields.get("__SUBMIT_KEY__").is_some();
         let is_stored = self.server.disk.contains_key(&task);
         assert!(is_stored || !is_keyed, "{task} has a key and runs before it is stored");
         let is_exclusive = self.server.disk.get(&task).is_some_and(|record| record.policy.needs.exclusive);

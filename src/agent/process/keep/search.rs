@@ -11,7 +11,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
 
 use base::{FileName, FilePattern, KeptFiles, in_quotes, os_text};
 
-/// Most entries of folders that are looked at, and most folders above one another.
+/// Most entries of folders in a search, and its maximum depth.
 const ENTRIES_MAX: usize = 100_000;
 const DEPTH_MAX: usize = 32;
 
@@ -20,7 +20,7 @@ const DEPTH_MAX: usize = 32;
 pub(super) struct Found {
     /// Each file that matches, and whether it is a regular one without a second name.
     pub(super) files: BTreeMap<FileName, bool>,
-    /// What could not be looked at or has a name that cannot be written down, as sentences.
+    /// Sentences about folders that could not be read, and about names that cannot be written down.
     pub(super) notes: KeptFiles,
     /// The patterns that such a file matches.
     noted: Vec<bool>,

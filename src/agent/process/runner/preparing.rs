@@ -8,27 +8,25 @@ use super::super::sources::Halt;
 use super::{Run, Runner};
 use crate::slot::Slot;
 use crate::workspace::ToolFolder;
-use api::wire::requests::apply::Job;
+use api::wire::requests::apply::Dispatch;
 use base::{ExitCode, KeptFiles};
 use proc::clock;
 
 impl Runner {
-    pub(super) fn prepare(&mut self, job: Job, slot: &mut Slot) {
+    pub(super) fn prepare(&mut self, dispatch: Dispatch, slot: &mut Slot) {
         // The record is written before the folder is made. Otherwise an agent could die and leave an unknown folder, or
         // another agent could take the folder for that of a dead agent.
-        let record = self.record_of(&job, None);
-        let recorded = self.record.write(&record).map_err(|error| unprepared(&error));
-        let halt = Halt::new(job.source.is_some()).map(Arc::new);
+        let recorded = self.record.write(&dispatch, None).map_err(|error| unprepared(&error));
+        let halt = Halt::new(dispatch.source.is_some()).map(Arc::new);
         let (halt, recorded) = match halt {
             Ok(halt) => (halt, recorded),
             Err(error) => (Arc::default(), Err(failure(&error))),
         };
-        let dir_pool = self.dir_pool.as_mut().map(|dir_pool| (dir_pool, &self.remover));
         let outcome = match recorded {
-            Ok(()) => self.preparer.begin(&job, &halt, dir_pool),
-            Err(failure) => Some(Outcome { task: job.task, prepared: None, outcome: Err(failure) }),
+            Ok(()) => self.preparer.begin(&dispatch, &halt, self.folders.kept()),
+            Err(failure) => Some(Outcome { task: dispatch.task, prepared: None, outcome: Err(failure) }),
         };
-        self.run = Some(Run { job, halt, is_prepared: false, folder: None });
+        self.run = Some(Run { dispatch, halt, is_prepared: false, folder: None });
         if let Some(outcome) = outcome {
             self.take(outcome, slot);
         }
@@ -46,27 +44,27 @@ impl Runner {
 
     /// Keeps the files of the run, whose processes have ended.
     pub(super) fn keep(&self, slot: &mut Slot) {
-        let Some(Run { job, halt, folder: Some(Prepared { dir, before, .. }), .. }) = &self.run else {
+        let Some(Run { dispatch, halt, folder: Some(Prepared { dir, before, .. }), .. }) = &self.run else {
             unreachable!("a run is kept without its folder")
         };
-        let opened = dir.tool_folder(&job.tool).and_then(ToolFolder::into_owned);
+        let opened = dir.tool_folder(&dispatch.tool).and_then(ToolFolder::into_owned);
         match opened {
-            Ok(folder) => self.preparer.keep(job, (folder, Arc::clone(before)), halt),
+            Ok(folder) => self.preparer.keep(dispatch, (folder, Arc::clone(before)), halt),
             Err(error) => {
                 let kept = KeptFiles { note: format!("no file was kept: {error}"), ..KeptFiles::default() };
-                slot.handle_kept(job.task, kept);
+                slot.handle_kept(dispatch.task, kept);
             }
         }
     }
 
     fn take(&mut self, outcome: Outcome, slot: &mut Slot) {
-        let Some(run) = self.run.as_mut().filter(|run| run.job.task == outcome.task) else {
+        let Some(run) = self.run.as_mut().filter(|run| run.dispatch.task == outcome.task) else {
             unreachable!("a preparation of task {} without its run", outcome.task)
         };
         run.folder = outcome.prepared;
         run.is_prepared = true;
         if outcome.outcome.as_ref().is_err_and(|failure| failure.exit_code == ExitCode::TOOL_MISSING) {
-            self.missed = Some(run.job.tool.clone());
+            self.missed = Some(run.dispatch.tool.clone());
         }
         if let Some(versions) = self.preparer.take_own_versions() {
             slot.handle_own_versions(versions);

@@ -42,10 +42,10 @@ fn a_controller_with_an_older_store_gets_nothing_and_ends_nothing() {
         let mut host = Host::starting();
         host.settle();
         host.answer(heard_with(1, NEW));
-        host.answer(ToAgent::Job(Box::new(job(1))));
+        host.answer(ToAgent::Dispatch(Box::new(dispatch(1))));
         host.slot.handle_connected(host.now);
         host.settle();
-        let run = (job(1).task, job(1).round);
+        let run = (dispatch(1).task, dispatch(1).round);
         let drop = ToAgent::Heard(Heard {
             epoch: Some(epoch),
             wanted: Some((run.0, run.1, Directive::Drop)),

@@ -12,7 +12,7 @@ fn outputs() -> Arc<TaskFiles> {
 /// An agent that runs a task with outputs.
 fn keeping() -> Host {
     let mut host = Host::idle();
-    host.answer(ToAgent::Job(Box::new(Job { files: Some(outputs()), ..job(1) })));
+    host.answer(ToAgent::Dispatch(Box::new(Dispatch { files: Some(outputs()), ..dispatch(1) })));
     host.slot.handle_prepared(host.now, Ok(()));
     host.slot.handle_spawned(host.now, Ok(()));
     host.settle();
@@ -37,9 +37,9 @@ fn the_files_of_a_run_are_kept_before_its_result_is_reported() {
         if is_killed {
             assert!(host.kill().contains(&Effect::AbortKeep));
         }
-        host.slot.handle_kept(job(2).task, kept());
+        host.slot.handle_kept(dispatch(2).task, kept());
         assert_eq!(host.settle(), [], "it is not about this task");
-        host.slot.handle_kept(job(1).task, kept());
+        host.slot.handle_kept(dispatch(1).task, kept());
         assert_eq!(host.settle(), [Effect::Remove]);
         host.slot.handle_removed(host.now);
         let reported = host.settle().iter().find_map(result).unwrap();
@@ -56,7 +56,7 @@ fn an_agent_that_stops_while_it_keeps_files_does_not_report_the_run() {
     host.settle();
     host.slot.handle_stop(host.now);
     assert_eq!(host.settle(), [Effect::AbortKeep]);
-    host.slot.handle_kept(job(1).task, KeptFiles::default());
+    host.slot.handle_kept(dispatch(1).task, KeptFiles::default());
     assert_eq!(host.settle(), [Effect::Remove]);
     host.slot.handle_removed(host.now);
     assert_eq!(host.settle(), [Effect::Send(FromAgent::Exit)]);
@@ -66,7 +66,7 @@ fn an_agent_that_stops_while_it_keeps_files_does_not_report_the_run() {
 #[test]
 fn a_failed_preparation_keeps_nothing() {
     let mut host = Host::idle();
-    host.answer(ToAgent::Job(Box::new(Job { files: Some(outputs()), ..job(1) })));
+    host.answer(ToAgent::Dispatch(Box::new(Dispatch { files: Some(outputs()), ..dispatch(1) })));
     let failure = Failure { exit_code: ExitCode::PREPARE_FAILED, error: "the input a".to_owned() };
     host.slot.handle_prepared(host.now, Err(failure));
     host.slot.handle_tree(host.now, false, 0);

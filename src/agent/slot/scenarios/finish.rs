@@ -7,7 +7,7 @@ use base::{PortName, Provided, RunResult, StepContext, StepName, StepRole};
 
 const STEP_GRACE: Duration = Duration::from_secs(5);
 
-fn of_a_step() -> Job {
+fn of_a_step() -> Dispatch {
     let step = StepContext {
         graph: "GRAPH_1480000000.120000_AZazA".parse().unwrap(),
         step: StepName::new("s").unwrap(),
@@ -17,7 +17,7 @@ fn of_a_step() -> Job {
         outputs: Arc::from([PortName::new("out").unwrap()]),
         grace: STEP_GRACE,
     };
-    Job { step: Some(Arc::new(step)), ..job(1) }
+    Dispatch { step: Some(Arc::new(step)), ..dispatch(1) }
 }
 
 fn provided() -> Box<Provided> {
@@ -32,9 +32,9 @@ fn providing(exit_code: i32) -> Exited {
 const TOLD: [Effect; 2] = [Effect::TellToFinish, Effect::Signal(Signal::Terminate)];
 
 impl Host {
-    fn taking(job: Job) -> Self {
+    fn taking(dispatch: Dispatch) -> Self {
         let mut host = Self::idle();
-        host.answer(ToAgent::Job(Box::new(job)));
+        host.answer(ToAgent::Dispatch(Box::new(dispatch)));
         host
     }
 
@@ -47,13 +47,13 @@ impl Host {
     }
 
     fn finish(&mut self) -> Vec<Effect> {
-        self.slot.handle_published(self.now, Published::Finish(job(1).task, job(1).round));
+        self.slot.handle_published(self.now, Published::Finish(dispatch(1).task, dispatch(1).round));
         self.settle()
     }
 
     /// The order in the answer to a heartbeat.
     fn is_wanted(&mut self, directive: Directive) -> Vec<Effect> {
-        let wanted = Some((job(1).task, Round(0), directive));
+        let wanted = Some((dispatch(1).task, Round(0), directive));
         let ToAgent::Heard(heard) = heard(1) else { unreachable!() };
         self.answer(ToAgent::Heard(Heard { wanted, ..heard }))
     }
@@ -162,14 +162,14 @@ fn a_run_that_starts_is_told_when_it_runs() {
 fn an_order_may_come_before_its_task_and_a_kill_is_the_stronger_one() {
     let mut host = Host::idle();
     assert_eq!(host.finish(), []);
-    let effects = host.answer(ToAgent::Job(Box::new(of_a_step())));
+    let effects = host.answer(ToAgent::Dispatch(Box::new(of_a_step())));
     assert!(effects.contains(&Effect::AbortPrepare), "{effects:?}");
 
     let mut host = Host::idle();
     host.finish();
     host.kill();
     host.finish();
-    host.answer(ToAgent::Job(Box::new(of_a_step())));
+    host.answer(ToAgent::Dispatch(Box::new(of_a_step())));
     host.slot.handle_prepared(host.now, Ok(()));
     assert_eq!(told(&host.clean()).unwrap().1, "killed during its preparation");
 }

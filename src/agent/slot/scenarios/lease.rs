@@ -6,14 +6,14 @@ use super::*;
 const TERM: Duration = Duration::from_millis(5940);
 const KILL_TIME: Duration = Duration::from_millis(1500);
 
-fn exclusive() -> Job {
-    Job { lease: Some(INTERVAL * 2), ..job(1) }
+fn exclusive() -> Dispatch {
+    Dispatch { lease: Some(INTERVAL * 2), ..dispatch(1) }
 }
 
 impl Host {
     /// The controller answers the latest heartbeat.
     fn is_heard(&mut self, number: u32, wanted: Option<Directive>) -> Vec<Effect> {
-        let wanted = wanted.map(|wanted| (job(1).task, Round(0), wanted));
+        let wanted = wanted.map(|wanted| (dispatch(1).task, Round(0), wanted));
         self.answer(ToAgent::Heard(Heard {
             controller: 1,
             beat: Some(number),
@@ -32,7 +32,7 @@ impl Host {
         let mut host = Self::starting();
         host.settle();
         host.is_heard(1, None);
-        let effects = host.answer(ToAgent::Job(Box::new(exclusive())));
+        let effects = host.answer(ToAgent::Dispatch(Box::new(exclusive())));
         if prepared {
             host.slot.handle_prepared(host.now, Ok(()));
             assert_eq!(host.slot.poll_effect(host.now), Some(Effect::Spawn));
@@ -149,7 +149,7 @@ fn a_run_that_is_not_wanted_is_said_to_be_over() {
     let (mut host, _) = Host::with_exclusive(true);
     assert_eq!(host.is_heard(2, Some(Directive::Drop)), [Effect::Signal(Signal::Terminate)]);
     assert_eq!(reports(&host.end(-15)), [(Phase::Finished, Some(ExitCode::LEASE_OVER.0))]);
-    let refused = ToAgent::Reported { task: job(1).task, round: Round(0), finished: true, accepted: false };
+    let refused = ToAgent::Reported { task: dispatch(1).task, round: Round(0), finished: true, accepted: false };
     assert_eq!(host.answer(refused), [], "it waits for its next task");
 }
 
@@ -159,10 +159,10 @@ fn a_task_that_comes_when_its_lease_is_over_is_asked_for_again() {
     host.settle();
     host.is_heard(1, None);
     host.alone(TERM);
-    assert_eq!(host.answer(ToAgent::Job(Box::new(exclusive()))), []);
+    assert_eq!(host.answer(ToAgent::Dispatch(Box::new(exclusive()))), []);
     let effects = host.is_heard(2, None);
     assert_eq!(effects, [apply()], "{effects:?}");
-    let effects = host.answer(ToAgent::Job(Box::new(exclusive())));
+    let effects = host.answer(ToAgent::Dispatch(Box::new(exclusive())));
     assert!(effects.iter().any(|effect| matches!(effect, Effect::Prepare(_))), "{effects:?}");
 }
 

@@ -1,14 +1,15 @@
 //! Scenarios of lists: the agent starts one task after the other, and says when it will start no more.
 
 use super::*;
-use api::wire::requests::apply::{JobList, ListTerms};
+use api::wire::requests::apply::{DispatchList, ListTerms};
 use api::wire::requests::report::LetGo;
 
 const TIME: Duration = Duration::from_millis(25);
 
 fn list(count: u64) -> ToAgent {
-    let jobs = (1..=count).map(|number| Job { batch_delay: Duration::from_millis(8), ..job(number) }).collect();
-    ToAgent::List(Box::new(JobList { jobs, terms: ListTerms { number: 7, time: TIME } }))
+    let dispatches =
+        (1..=count).map(|number| Dispatch { batch_delay: Duration::from_millis(8), ..dispatch(number) }).collect();
+    ToAgent::List(Box::new(DispatchList { dispatches, terms: ListTerms { number: 7, time: TIME } }))
 }
 
 fn let_go(started: u32) -> Option<LetGo> {
@@ -24,7 +25,7 @@ fn sent<'a>(effects: &'a [Effect]) -> Vec<&'a Report> {
 }
 
 fn prepared(effects: &[Effect]) -> Vec<TaskId> {
-    let task = |effect: &Effect| if let Effect::Prepare(job) = effect { Some(job.task) } else { None };
+    let task = |effect: &Effect| if let Effect::Prepare(dispatch) = effect { Some(dispatch.task) } else { None };
     effects.iter().filter_map(task).collect()
 }
 
@@ -32,7 +33,7 @@ impl Host {
     /// An agent whose first task of a list runs.
     fn with_list(count: u64) -> Self {
         let mut host = Self::idle();
-        assert_eq!(prepared(&host.answer(list(count))), [job(1).task]);
+        assert_eq!(prepared(&host.answer(list(count))), [dispatch(1).task]);
         host.runs();
         host
     }
@@ -44,7 +45,7 @@ impl Host {
     }
 
     fn confirm(&mut self, number: u64) -> Vec<Effect> {
-        let (task, round) = (job(number).task, job(number).round);
+        let (task, round) = (dispatch(number).task, dispatch(number).round);
         self.answer(ToAgent::Reported { task, round, finished: true, accepted: true })
     }
 }
@@ -55,12 +56,12 @@ fn each_end_is_told_at_once_and_only_the_last_one_asks_for_more() {
     for number in 1..=2 {
         let effects = host.end(0);
         let [report] = &sent(&effects)[..] else { panic!("{effects:?}") };
-        assert_eq!((report.task, report.phase, report.wait), (job(number).task, Phase::Finished, None));
+        assert_eq!((report.task, report.phase, report.wait), (dispatch(number).task, Phase::Finished, None));
         assert_eq!(report.let_go, None);
         let at = |wanted: fn(&Effect) -> bool| effects.iter().position(wanted);
         let (told, started) = (at(|one| matches!(one, Effect::Send(_))), at(|one| matches!(one, Effect::Prepare(_))));
         assert!(told < started, "the end is told before the next task starts: {effects:?}");
-        assert_eq!(prepared(&effects), [job(number + 1).task], "without an answer");
+        assert_eq!(prepared(&effects), [dispatch(number + 1).task], "without an answer");
         host.runs();
     }
     let effects = host.end(0);
@@ -71,7 +72,10 @@ fn each_end_is_told_at_once_and_only_the_last_one_asks_for_more() {
     host.slot.handle_connected(host.now);
     host.settle();
     let repeated = host.answer(heard(2));
-    assert_eq!(sent(&repeated).iter().map(|report| report.task).collect::<Vec<_>>(), [job(1).task, job(3).task]);
+    assert_eq!(
+        sent(&repeated).iter().map(|report| report.task).collect::<Vec<_>>(),
+        [dispatch(1).task, dispatch(3).task]
+    );
 }
 
 #[test]
@@ -80,7 +84,7 @@ fn a_list_is_let_go_when_its_task_turns_out_to_be_long() {
     host.pass(Duration::from_millis(8));
     let effects = host.pass(TIME);
     let [report] = &sent(&effects)[..] else { panic!("{effects:?}") };
-    assert_eq!((report.task, report.phase, report.let_go), (job(1).task, Phase::Running, let_go(1)));
+    assert_eq!((report.task, report.phase, report.let_go), (dispatch(1).task, Phase::Running, let_go(1)));
     let effects = host.end(0);
     let [report] = &sent(&effects)[..] else { panic!("{effects:?}") };
     assert_eq!((report.let_go, report.wait.is_some()), (let_go(1), true), "it says so again");
@@ -99,7 +103,7 @@ fn no_task_of_a_list_starts_after_its_time() {
     // Nor does a list that arrives when its time has passed.
     let mut host = Host::idle();
     host.now.mono = host.now.mono + TIME;
-    assert_eq!(prepared(&host.answer(list(2))), [job(1).task]);
+    assert_eq!(prepared(&host.answer(list(2))), [dispatch(1).task]);
     host.runs();
     assert_eq!(prepared(&host.end(0)), []);
 }
@@ -113,7 +117,7 @@ fn a_list_does_not_outlive_its_connection() {
     host.settle();
     let mut tasks = told(&host.answer(heard(1)));
     tasks.extend(told(&host.pass(Duration::from_millis(8))));
-    assert!(tasks.contains(&(job(1).task, None)) && tasks.contains(&(job(2).task, let_go(2))), "{tasks:?}");
+    assert!(tasks.contains(&(dispatch(1).task, None)) && tasks.contains(&(dispatch(2).task, let_go(2))), "{tasks:?}");
     assert_eq!(prepared(&host.end(0)), []);
 }
 
@@ -124,10 +128,10 @@ fn told(effects: &[Effect]) -> Vec<(TaskId, Option<LetGo>)> {
 #[test]
 fn a_killed_task_of_a_list_never_starts() {
     let mut host = Host::with_list(3);
-    host.slot.handle_published(host.now, Published::Kill(job(2).task, job(2).round));
+    host.slot.handle_published(host.now, Published::Kill(dispatch(2).task, dispatch(2).round));
     // Those of others do not displace it.
     for number in 100..300 {
-        host.slot.handle_published(host.now, Published::Kill(job(number).task, Round(0)));
+        host.slot.handle_published(host.now, Published::Kill(dispatch(number).task, Round(0)));
     }
     assert_eq!(host.settle(), [], "the running task is not meant");
     let effects = host.end(0);
@@ -137,12 +141,12 @@ fn a_killed_task_of_a_list_never_starts() {
     assert!(!effects.contains(&Effect::Spawn), "{effects:?}");
     let effects = host.clean();
     assert_eq!(reports(&effects), [(Phase::Finished, Some(ExitCode::KILLED_PREPARING.0))]);
-    assert_eq!(prepared(&effects), [job(3).task], "the others go on");
+    assert_eq!(prepared(&effects), [dispatch(3).task], "the others go on");
 }
 
 #[test]
 fn a_refused_report_a_stop_and_a_retirement_end_a_list() {
-    let refused = ToAgent::Reported { task: job(1).task, round: Round(0), finished: true, accepted: false };
+    let refused = ToAgent::Reported { task: dispatch(1).task, round: Round(0), finished: true, accepted: false };
     let mut host = Host::with_list(4);
     host.end(0);
     host.runs();

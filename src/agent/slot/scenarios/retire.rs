@@ -26,7 +26,7 @@ fn a_retiring_agent_ends_its_run_normally_and_leaves_when_the_result_is_confirme
     assert!(!effects.iter().any(asks), "it wants no other task: {effects:?}");
     // The controller may be replaced at the same time: the result is not given up.
     host.pass(STOP_TIMEOUT * 3);
-    let (task, round) = (job(1).task, Round(0));
+    let (task, round) = (dispatch(1).task, Round(0));
     let confirmed = ToAgent::Reported { task, round, finished: true, accepted: true };
     assert_eq!(host.answer(confirmed), [Effect::Send(FromAgent::Exit)]);
     assert_eq!(host.answer(ToAgent::Left), [Effect::Exit(Ending::Left)]);

@@ -18,9 +18,9 @@ pub const TASK_APPLY: Kind = Kind::of_agents("TASK/INTERNAL/APPLY", |reader| Ok(
 const ROLE_MAIN: &str = "MAIN";
 const ROLE_PREPARE: &str = "PREPARE";
 
-/// A task in the form for an agent.
+/// One round of a task, as its agent gets it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Job {
+pub struct Dispatch {
     /// Id of the task.
     pub task: TaskId,
     /// The round of this run.
@@ -47,9 +47,9 @@ pub struct Job {
 
 /// Several short tasks for an agent, which runs them one after the other.
 #[derive(Clone, Debug, PartialEq)]
-pub struct JobList {
+pub struct DispatchList {
     /// The tasks, in the order in which they start.
-    pub jobs: VecDeque<Job>,
+    pub dispatches: VecDeque<Dispatch>,
     /// What the controller says about all of them.
     pub terms: ListTerms,
 }
@@ -124,20 +124,20 @@ pub(in crate::wire) fn step_fields(step: &StepContext) -> Fields {
     fields.with(words::PARTITION, step.partition)
 }
 
-impl JobList {
+impl DispatchList {
     /// Reads the part of a list behind its first task, as written by [`write_list`]; `None` for another answer, and for a list with
     /// an invalid task.
-    pub(in crate::wire) fn read(fields: &Fields, ahead: List) -> Option<(ListTerms, VecDeque<Job>)> {
+    pub(in crate::wire) fn read(fields: &Fields, ahead: List) -> Option<(ListTerms, VecDeque<Dispatch>)> {
         let terms = ListTerms {
             number: fields.count(words::LIST)?,
             time: Duration::from_micros(fields.count(words::LIST_TIME)?),
         };
-        let job = |fields: Result<Fields, Refusal>| {
+        let dispatch = |fields: Result<Fields, Refusal>| {
             let fields = fields.ok()?;
             let run = run(&fields)?;
-            Job::read(fields, run)
+            Dispatch::read(fields, run)
         };
-        Some((terms, ahead.items.into_iter().map(job).collect::<Option<_>>()?))
+        Some((terms, ahead.items.into_iter().map(dispatch).collect::<Option<_>>()?))
     }
 }
 
@@ -147,7 +147,7 @@ pub(in crate::wire) fn run(fields: &Fields) -> Option<(TaskId, Round)> {
     Some((fields.text(words::TASK_ID)?.parse().ok()?, Round(round)))
 }
 
-impl Job {
+impl Dispatch {
     /// Reads a task as written by [`write_answer`]; `None` for an invalid one.
     pub(in crate::wire) fn read(mut fields: Fields, (task, round): (TaskId, Round)) -> Option<Self> {
         let command = command::read(&fields).ok()?.map(Box::new);

@@ -4,8 +4,8 @@ use std::iter::once;
 
 use super::exchange::{Known, Work};
 use super::pulling::{LATE, TAKEN_BACK, pull_of};
-use super::{Agents, Answer, Asked, Current, Life, Next, Question, Reading, Sight, Stage, Timer};
-use crate::engine::result::{Output, Ran, failed_to_start, not_started, result};
+use super::{Agents, Answer, Current, Life, Next, Question, Reading, Sight, Stage, Subject, Timer};
+use crate::engine::result::{Output, RunSpan, failed_to_start, not_started, result};
 use crate::engine::seconds;
 use base::lists::RunningName;
 use base::{Now, Outcome, TaskId};
@@ -15,21 +15,21 @@ use controller::hosted::wire::End;
 impl Agents {
     /// The answer to a question.
     pub fn handle_answer(&mut self, now: Now, number: u64, answer: Answer) {
-        match self.asked.remove(&number) {
-            Some(Asked::Free) => match answer {
+        match self.unanswered.remove(&number) {
+            Some(Subject::Free) => match answer {
                 Answer::Agents { free, .. } => self.free(now, free),
                 _ => self.free(now, 0),
             },
-            Some(Asked::List(list)) => self.take_answer(now, &list, answer),
-            Some(Asked::Order) | None => {}
+            Some(Subject::List(list)) => self.take_answer(now, &list, answer),
+            Some(Subject::Order) | None => {}
         }
     }
 
     fn take_answer(&mut self, now: Now, list: &RunningName, answer: Answer) {
         let Some(current) = self.current(list) else {
-            // The list was taken from us in the meantime.
+            // The list was lost in the meantime.
             if let Answer::Submitted(task, _) = answer {
-                self.ask(Asked::Order, Question::Kill(task, TAKEN_BACK));
+                self.ask(Subject::Order, Question::Kill(task, TAKEN_BACK));
             }
             return;
         };
@@ -41,10 +41,10 @@ impl Agents {
         let Some(current) = self.current(list) else { return };
         match next {
             Next::Stay => {}
-            Next::Ask(question) => self.ask(Asked::List(list.clone()), question),
+            Next::Ask(question) => self.ask(Subject::List(list.clone()), question),
             Next::Find => {
                 let question = Question::Find((list.clone(), current.order.id));
-                self.ask(Asked::List(list.clone()), question);
+                self.ask(Subject::List(list.clone()), question);
             }
             Next::Submit => {
                 self.tasks.retain(|_, of| of != list);
@@ -80,7 +80,7 @@ impl Agents {
             }
             Next::Keeps(sight) => {
                 if sight.stage == Stage::Started {
-                    self.ask(Asked::Order, Question::Hold(sight.task, false));
+                    self.ask(Subject::Order, Question::Hold(sight.task, false));
                 }
                 self.take_sight(now, list, sight);
             }
@@ -96,7 +96,7 @@ impl Agents {
         }
         self.tasks.insert(task, list.clone());
         if is_duplicate {
-            return self.ask(Asked::List(list.clone()), Question::Look(task));
+            return self.ask(Subject::List(list.clone()), Question::Look(task));
         }
         self.waits(now, list, task);
     }
@@ -110,7 +110,7 @@ impl Agents {
         self.handle_demand(now, self.has_open, self.is_wanted);
     }
 
-    /// A task has changed, or was looked at. Tasks that are not of our lists are ignored.
+    /// A task has changed, or was queried. Tasks of other lists are ignored.
     pub fn handle_change(&mut self, now: Now, sight: Sight) {
         if let Some(list) = self.tasks.get(&sight.task).cloned() {
             self.take_sight(now, &list, sight);
@@ -149,7 +149,7 @@ impl Agents {
     pub(super) fn read_on(&mut self, now: Now, list: &RunningName) {
         let Some(Current { life: Life::Reading(reading), .. }) = self.current(list) else { return };
         match reading.question() {
-            Some(question) => self.ask(Asked::List(list.clone()), question),
+            Some(question) => self.ask(Subject::List(list.clone()), question),
             None => self.collected(now, list),
         }
     }
@@ -169,7 +169,7 @@ impl Agents {
         let [out, err] = STREAMS.map(&mut output);
         notes.extend(sentence(&end));
         let ended = end.ended.unwrap_or(now.wall);
-        let ran = Ran { started: seconds(end.started.unwrap_or(ended)), ended: seconds(ended) };
+        let ran = RunSpan { started: seconds(end.started.unwrap_or(ended)), ended: seconds(ended) };
         let result = result(id, ran, end.exit.filter(is_of_a_signal), (out, err), notes, bytes_max);
         self.end(now, list, result);
     }

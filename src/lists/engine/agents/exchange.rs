@@ -1,4 +1,4 @@
-//! What goes from the lists of a controller to their shell.
+//! The effects of the lists of a controller.
 
 use crate::wire::{Order, TaskResult};
 use base::lists::{ListTaskId, RunningName};

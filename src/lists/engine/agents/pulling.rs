@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::{Agents, Current, Held, Life, Timer};
+use super::{Agents, ClaimedList, Current, Life, Timer};
 use base::Now;
 use base::lists::RunningName;
 
-/// The reason of a kill for another worker. It is stored with the task, and read after a restart.
+/// The reason of a kill for another worker: stored with the task, and read after a restart.
 pub(super) const TAKEN_BACK: &str = "its list is open again for other workers";
 
 /// The reason of a kill for a passed `until`.
@@ -18,8 +18,8 @@ pub(super) fn pull_of(reason: Option<&str>) -> Option<&'static str> {
     [LATE, TAKEN_BACK].into_iter().find(|ours| reason.ends_with(ours))
 }
 
-impl Held {
-    /// Whether no agent has a task of it.
+impl ClaimedList {
+    /// Whether no agent has a task of the list.
     pub(super) const fn is_idle(&self) -> bool {
         !matches!(&self.current, Some(Current { life: Life::Started(_) | Life::Reading(_), .. }))
     }

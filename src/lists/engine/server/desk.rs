@@ -1,7 +1,7 @@
-//! The tasks of `new/` that belong to no list yet, and the files there that are not tasks.
+//! The tasks of `new/` that belong to no list yet, and how its files are told apart from others.
 //!
-//! A file counts when it is complete: it ends with a newline, or it has rested for a second. One that is not a task may still become
-//! one while it is written, so that it counts as invalid only after the same rest.
+//! A file counts when it is complete: it ends with a newline, or has not changed for a second. A file that is not a task may be
+//! unfinished, and counts as invalid only after that second.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,18 +16,15 @@ use base::{Mono, Now};
 /// A file that has not changed for this long is complete.
 const RESTED: Duration = Duration::from_secs(1);
 
-/// The same for a file that its writer has open.
+/// A file that its writer has open, and that has not changed for this long, is complete.
 const ABANDONED: Duration = Duration::from_secs(60);
-
-/// Files that count as invalid, at most; further ones are left alone like them, but neither logged nor counted.
-const INVALID_MAX: usize = 10_000;
 
 /// A file of `new/`.
 #[derive(Clone, Debug)]
 pub struct Sighting {
-    /// Its content, or why it has none.
+    /// The content, or why there is none.
     pub text: Result<String, String>,
-    /// Whether it is a regular file: a link, a folder or a pipe never becomes a task.
+    /// Whether this is a regular file: a link, a folder or a pipe never becomes a task.
     pub is_file: bool,
     /// Time since its last change.
     pub rest: Duration,
@@ -42,7 +39,6 @@ pub(super) struct Desk {
     tasks: BTreeMap<ListTaskId, Waiting>,
     /// Sums over the tasks.
     sums: Sums,
-    invalid: BTreeMap<String, String>,
 }
 
 #[derive(Debug)]
@@ -74,10 +70,6 @@ impl Sums {
 }
 
 impl Desk {
-    pub(super) const fn invalid(&self) -> &BTreeMap<String, String> {
-        &self.invalid
-    }
-
     fn put(&mut self, task: Task, since: Mono) {
         self.take(task.id);
         self.sums = self.sums.plus(Sums::of(&task));
@@ -106,12 +98,12 @@ impl Desk {
 }
 
 impl Server {
-    /// A file of `new/` was looked at; `None` if it is gone. A file with another name than that of a task counts as invalid.
+    /// A file of `new/` was read; `None` if it is gone. A file without the name of a task counts as invalid.
     pub fn handle_seen(&mut self, now: Now, name: &str, sighting: Option<Sighting>) {
         let id = name.strip_suffix(TASK).and_then(|stem| stem.strip_suffix('.')?.parse::<ListTaskId>().ok());
         let Some(sighting) = sighting else {
             self.timers.clear(&Timer::Recheck(name.to_owned()));
-            self.forget_invalid(name);
+            self.facts.remove_invalid(name);
             if let Some(id) = id {
                 self.desk.take(id);
             }
@@ -121,18 +113,15 @@ impl Server {
         match self.task_of(id, &sighting) {
             Ok((task, is_whole)) if is_whole || has_rested => {
                 self.timers.clear(&Timer::Recheck(name.to_owned()));
-                self.forget_invalid(name);
+                self.facts.remove_invalid(name);
                 let since = self.desk.tasks.get(&task.id).map_or(now.mono, |waiting| waiting.since);
                 self.desk.put(task, since);
                 self.form_lists(now, false);
             }
             Err(reason) if has_rested => {
                 id.and_then(|id| self.desk.take(id));
-                if self.desk.invalid.len() < INVALID_MAX
-                    && self.desk.invalid.insert(name.to_owned(), reason.clone()).is_none()
-                {
+                if self.facts.add_invalid(name, &reason) {
                     self.journal.warn(format!("new/{name} is not a task and is left where it is: {reason}"));
-                    self.facts_changed = true;
                 }
             }
             Ok(_) | Err(_) => self.timers.set(Timer::Recheck(name.to_owned()), now.mono + RESTED),
@@ -165,10 +154,6 @@ impl Server {
             return Err("another task has its id".to_owned());
         }
         Ok((task, text.ends_with('\n')))
-    }
-
-    fn forget_invalid(&mut self, name: &str) {
-        self.facts_changed |= self.desk.invalid.remove(name).is_some();
     }
 
     /// Forms lists of the waiting tasks, as long as one is full, its oldest task is old enough, or it is asked for.

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use super::peers::Peer;
 use super::{Connection, Server};
 use crate::wire::{FromWorker, Order};
 use base::Now;
@@ -11,11 +10,10 @@ use base::lists::RunningName;
 use base::tdf::WorkerName;
 
 impl Server {
-    /// The worker joins, after the lists of an earlier server were found; returns those that it still has, with the tasks that have
+    /// The worker joins, after the lists of an earlier server were found; returns its own lists, with the tasks that have
     /// not ended.
     pub fn handle_hosted(&mut self, connection: Connection, worker: &WorkerName) -> BTreeMap<RunningName, Vec<Order>> {
-        self.hosted = Some(connection);
-        self.peers.insert(connection, Peer::Joined(worker.clone()));
+        self.peers.host(connection, worker.clone());
         let its = self.lists_of(|running| running.holder.is_none()).into_iter().filter(|list| list.worker == *worker);
         let its: Vec<RunningName> = its.collect();
         let taken_up = its.into_iter().filter(|list| self.take_up(connection, worker, list));
@@ -32,7 +30,7 @@ impl Server {
     /// Whether a worker waits for a list.
     #[must_use]
     pub fn is_wanted(&self) -> bool {
-        !self.claimers.is_empty()
+        self.peers.has_claimer()
     }
 
     /// The hosted worker claims an open list, if there is one: after the effects of this call it has it, or
@@ -43,12 +41,12 @@ impl Server {
         }
     }
 
-    /// It does not wait for a list.
+    /// The hosted worker does not wait for a list.
     pub fn handle_unclaimed(&mut self, connection: Connection) {
-        self.claimers.retain(|claimer| *claimer != connection);
+        self.peers.unclaim(connection);
     }
 
-    /// It opens the rest of a list again.
+    /// The hosted worker gives the rest of a list back.
     pub fn handle_given_back(&mut self, now: Now, connection: Connection, list: &RunningName) {
         if self.lists_of(|running| running.holder == Some(connection)).contains(list) {
             self.lose(now, list);

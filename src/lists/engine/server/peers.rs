@@ -1,7 +1,9 @@
-//! The workers: who may join, who waits for a list, and what each of them says.
+//! The connections: which workers may join, which of them wait for a list, and their messages.
 //!
-//! A worker keeps its lists while it is away: it comes back under its name and says which lists it still has. A process that comes
-//! under the name without them is a new one, and the lists of the old one are opened again at once.
+//! A worker keeps its lists while it is away: HELLO of its next connection names them. A HELLO without them comes from a new process
+//! of that name, and the lists of the old process are opened again at once.
+
+use std::collections::{BTreeMap, VecDeque};
 
 use super::{Connection, Effect, Server, StartError, Tasks, Timer};
 use crate::engine::seconds;
@@ -16,43 +18,112 @@ const WRONG_SECRET: &str = "the secret is missing or wrong; it is SECRET of [lis
 /// A connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Peer {
-    /// It has not introduced itself. It is not served, for this reason, if there is one.
+    /// No HELLO has arrived. With a reason, none will be accepted.
     Stranger(Option<String>),
-    /// It has sent a wrong secret, and has not got its answer yet; or its end is near.
+    /// The secret was wrong, and the answer is delayed; or the connection is being closed.
     Refused,
-    /// It works under this name.
+    /// A worker of this name.
     Joined(WorkerName),
+}
+
+/// All connections.
+#[derive(Debug, Default)]
+pub(super) struct Peers {
+    connections: BTreeMap<Connection, Peer>,
+    /// Workers that wait for a list, the longest wait first.
+    claimers: VecDeque<Connection>,
+    /// The worker inside this process, which cannot be silent.
+    hosted: Option<Connection>,
+}
+
+impl Peers {
+    fn set(&mut self, connection: Connection, peer: Peer) -> Option<Peer> {
+        self.connections.insert(connection, peer)
+    }
+
+    /// Further messages of this connection are ignored.
+    fn refuse(&mut self, connection: Connection) -> Option<Peer> {
+        self.unclaim(connection);
+        self.set(connection, Peer::Refused)
+    }
+
+    fn remove(&mut self, connection: Connection) -> Option<Peer> {
+        self.unclaim(connection);
+        self.connections.remove(&connection)
+    }
+
+    pub(super) fn get(&self, connection: Connection) -> Option<&Peer> {
+        self.connections.get(&connection)
+    }
+
+    pub(super) fn has_claimer(&self) -> bool {
+        !self.claimers.is_empty()
+    }
+
+    pub(super) fn host(&mut self, connection: Connection, worker: WorkerName) {
+        self.hosted = Some(connection);
+        self.connections.insert(connection, Peer::Joined(worker));
+    }
+
+    pub(super) fn unclaim(&mut self, connection: Connection) {
+        self.claimers.retain(|claimer| *claimer != connection);
+    }
+
+    fn claim(&mut self, connection: Connection) {
+        if !self.claimers.contains(&connection) {
+            self.claimers.push_back(connection);
+        }
+    }
+
+    /// Puts a claim in front again, unless its connection has ended.
+    fn claim_again(&mut self, connection: Connection) {
+        if self.connections.contains_key(&connection) {
+            self.claimers.push_front(connection);
+        }
+    }
+
+    /// Ends the longest wait for a list; returns the worker and its connection.
+    fn next_claim(&mut self) -> Option<(Connection, &WorkerName)> {
+        loop {
+            let connection = self.claimers.pop_front()?;
+            if let Some(Peer::Joined(worker)) = self.connections.get(&connection) {
+                return Some((connection, worker));
+            }
+        }
+    }
+
+    fn has_joined(&self, name: &WorkerName) -> bool {
+        self.connections.values().any(|peer| matches!(peer, Peer::Joined(worker) if worker == name))
+    }
 }
 
 impl Server {
     /// A connection was made.
     pub fn handle_connected(&mut self, now: Now, connection: Connection) {
-        if self.peers.len() >= self.settings.workers_max {
+        if self.peers.connections.len() >= self.settings.workers_max {
             let max = self.settings.workers_max;
-            self.peers.insert(connection, Peer::Refused);
             return self.refuse(
                 now,
                 connection,
                 format!("there are {max} workers, which WORKERS_MAX of [lists] allows"),
             );
         }
-        self.peers.insert(connection, Peer::Stranger(None));
+        self.peers.set(connection, Peer::Stranger(None));
         self.timers.set(Timer::Silence(connection), now.mono + self.settings.lost_after);
     }
 
     /// A connection is not served, for this reason.
     pub fn handle_stranger(&mut self, connection: Connection, why: String) {
-        if let Some(Peer::Stranger(refusal)) = self.peers.get_mut(&connection) {
+        if let Some(Peer::Stranger(refusal)) = self.peers.connections.get_mut(&connection) {
             *refusal = Some(why);
         }
     }
 
     /// A connection has ended.
     pub fn handle_closed(&mut self, now: Now, connection: Connection) {
-        let Some(peer) = self.peers.remove(&connection) else { return };
+        let Some(peer) = self.peers.remove(connection) else { return };
         self.timers.clear(&Timer::Silence(connection));
         self.timers.clear(&Timer::Refuse(connection));
-        self.claimers.retain(|claimer| *claimer != connection);
         if let Peer::Joined(worker) = peer {
             self.journal.info(format!("worker {worker} is away"));
             self.leave_lists(now, connection);
@@ -61,7 +132,7 @@ impl Server {
 
     /// A worker has sent a message.
     pub fn handle_message(&mut self, now: Now, connection: Connection, message: FromWorker) {
-        match (self.peers.get(&connection), message) {
+        match (self.peers.get(connection), message) {
             (None | Some(Peer::Refused), _) => return,
             (Some(Peer::Stranger(Some(why))), _) => {
                 let reason = format!("{why}, or a SECRET of [lists] on both sides");
@@ -74,9 +145,7 @@ impl Server {
                 return self.refuse(now, connection, "the first message must be HELLO, and no other one".to_owned());
             }
             (Some(Peer::Joined(_)), FromWorker::Claim {}) => {
-                if !self.claimers.contains(&connection) {
-                    self.claimers.push_back(connection);
-                }
+                self.peers.claim(connection);
                 self.assign(now);
             }
             (Some(Peer::Joined(_)), FromWorker::Results { list, number, results }) => {
@@ -91,7 +160,7 @@ impl Server {
                 return self.hang_up(now, connection);
             }
         }
-        if self.hosted != Some(connection) {
+        if self.peers.hosted != Some(connection) {
             self.timers.set(Timer::Silence(connection), now.mono + self.settings.lost_after);
         }
     }
@@ -104,21 +173,21 @@ impl Server {
     fn hello(&mut self, now: Now, connection: Connection, worker: &str, secret: Option<&str>, lists: Vec<Name>) {
         let is_admitted = self.settings.secret.as_ref();
         if !is_admitted.is_none_or(|ours| is_secret(ours.reveal(), secret.unwrap_or_default())) {
-            self.peers.insert(connection, Peer::Refused);
+            self.peers.refuse(connection);
             return self.timers.set(Timer::Refuse(connection), now.mono + self.settings.refusal_pause);
         }
         let worker = match WorkerName::new(worker) {
             Ok(worker) => worker,
             Err(error) => return self.refuse(now, connection, error.to_string()),
         };
-        if self.peers.values().any(|peer| *peer == Peer::Joined(worker.clone())) {
+        if self.peers.has_joined(&worker) {
             // The connection of a process that has gone may not have ended yet.
             let reason = format!("another worker {worker} is connected; use another name");
             self.send(connection, FromServer::Refused { reason, is_passing: true });
             return self.hang_up(now, connection);
         }
         self.journal.info(format!("worker {worker} has joined"));
-        self.peers.insert(connection, Peer::Joined(worker.clone()));
+        self.peers.set(connection, Peer::Joined(worker.clone()));
         self.timers.set(Timer::Silence(connection), now.mono + self.settings.lost_after);
         let mut void = Vec::new();
         for list in lists {
@@ -147,10 +216,9 @@ impl Server {
         self.hang_up(now, connection);
     }
 
-    /// Nothing more is heard from this connection. A peer that does not close its end in time is cut.
+    /// Closes a connection after its queued messages. A peer that does not close its end in time is cut off.
     fn hang_up(&mut self, now: Now, connection: Connection) {
-        self.claimers.retain(|claimer| *claimer != connection);
-        if let Some(Peer::Joined(_)) = self.peers.insert(connection, Peer::Refused) {
+        if let Some(Peer::Joined(_)) = self.peers.refuse(connection) {
             self.leave_lists(now, connection);
         }
         self.timers.set(Timer::Silence(connection), now.mono + self.settings.lost_after);
@@ -158,7 +226,7 @@ impl Server {
     }
 
     pub(super) fn cut_silent(&mut self, now: Now, connection: Connection) {
-        if let Some(Peer::Joined(worker)) = self.peers.get(&connection) {
+        if let Some(Peer::Joined(worker)) = self.peers.get(connection) {
             let seconds = self.settings.lost_after.as_secs_f64();
             self.journal.warn(format!("worker {worker} has been silent for {seconds} s"));
         }
@@ -168,14 +236,10 @@ impl Server {
 
     /// Brings waiting workers and open lists together.
     pub(super) fn assign(&mut self, now: Now) {
-        while let Some(connection) = self.claimers.front().copied()
-            && let Some((second, tasks)) = self.open.pop_first()
+        while let Some(open) = self.open.first_entry()
+            && let Some((connection, worker)) = self.peers.next_claim()
         {
-            self.claimers.pop_front();
-            let Some(Peer::Joined(worker)) = self.peers.get(&connection) else {
-                self.open.insert(second, tasks);
-                continue;
-            };
+            let (second, tasks) = open.remove_entry();
             let mut name = RunningName { second, worker: worker.clone(), started: seconds(now.wall) };
             // A list of that name may have left running/ before its end was reported here.
             while self.running.contains_key(&name) {
@@ -202,9 +266,7 @@ impl Server {
                 self.run(now, connection, name, tasks);
             }
             Err(error) => {
-                if self.peers.contains_key(&connection) {
-                    self.claimers.push_front(connection);
-                }
+                self.peers.claim_again(connection);
                 self.not_started(now, second, tasks, error);
             }
         }

@@ -41,11 +41,11 @@ pub(super) struct Running {
 
 #[derive(Debug)]
 enum Entry {
-    /// It has not ended.
+    /// The task has not ended.
     Waiting(Task),
-    /// Its result is being stored.
+    /// The result is being stored.
     Storing,
-    /// Its result is stored.
+    /// The result is stored.
     Done,
 }
 
@@ -100,12 +100,12 @@ impl Server {
         self.assign(now);
     }
 
-    /// A running list was found at the start: tasks that have not ended, and those that have.
+    /// A running list was found at the start, with its waiting and its ended tasks.
     pub fn handle_running(&mut self, now: Now, name: &RunningName, waiting: Tasks, done: BTreeSet<ListTaskId>) {
         self.listed.extend(waiting.keys().chain(&done));
         let expected = sum(waiting.values()).as_secs();
         let left = name.started.saturating_add(expected).saturating_sub(seconds(now.wall)).min(expected);
-        // Its worker has had no server meanwhile, and needs a moment to come back.
+        // The worker had no server meanwhile, and needs a moment to come back.
         let due = now.mono + Duration::from_secs(left) + self.settings.lost_after;
         let done = done.into_iter().map(|id| (id, Entry::Done));
         let entries = waiting.into_iter().map(|(id, task)| (id, Entry::Waiting(task))).chain(done).collect();
@@ -118,7 +118,7 @@ impl Server {
         let due = now.mono + sum(tasks.values()) + self.settings.lost_after;
         let orders = tasks.values().map(order).collect();
         let entries = tasks.into_iter().map(|(id, task)| (id, Entry::Waiting(task))).collect();
-        let holder = Some(connection).filter(|connection| self.peers.contains_key(connection));
+        let holder = Some(connection).filter(|connection| self.peers.get(*connection).is_some());
         self.running.insert(name.clone(), Running::new(entries, holder, due));
         if holder.is_none() {
             return self.lose(now, &name);
@@ -136,7 +136,7 @@ impl Server {
         waiting.collect()
     }
 
-    /// The worker is back and still has the list; whether that is so.
+    /// The worker is back with this list; true if the list is its own.
     pub(super) fn take_up(&mut self, connection: Connection, worker: &WorkerName, list: &RunningName) -> bool {
         let Some(running) = self.running.get_mut(list) else { return false };
         let is_its_own = list.worker == *worker && running.stage == Stage::Active && running.holder.is_none();
@@ -173,8 +173,7 @@ impl Server {
     ) {
         let running = self.running.get_mut(&list).filter(|running| running.holder == Some(connection));
         let Some(running) = running else {
-            self.late += results.len() as u64;
-            self.facts_changed = true;
+            self.facts.add_late(results.len() as u64);
             self.journal.warn(format!("{} results of {list} come too late and are refused", results.len()));
             return self.send(connection, FromServer::Void { list: Name(list) });
         };
@@ -190,7 +189,7 @@ impl Server {
         if results.is_empty() && running.storing == 0 {
             return self.send(connection, FromServer::Ack { number });
         }
-        // Also without a result: the acknowledgement follows those that are being stored.
+        // Also without a result: the acknowledgement must follow the results that are being stored.
         running.storing += 1;
         self.effects.push_back(Effect::Store(list, Receipt { connection, number }, results));
     }
@@ -214,7 +213,7 @@ impl Server {
                     }
                 }
                 self.unstick();
-                if self.peers.contains_key(&receipt.connection) {
+                if self.peers.get(receipt.connection).is_some() {
                     self.send(receipt.connection, FromServer::Ack { number: receipt.number });
                 }
                 self.settle(now, list);

@@ -1,4 +1,4 @@
-//! The connection to the server, and when to look for it again.
+//! The connection to the server, and the search for a lost server.
 //!
 //! | state | event | next state |
 //! |---|---|---|

@@ -1,5 +1,5 @@
-//! Results on their way to the server. Few messages are on their way at once, so that one message carries all results of the
-//! meantime; a result stays here until the server has stored it.
+//! Results on their way to the server. Few messages are unacknowledged at once, so that the next message carries all results of the
+//! time between; a result stays here until the server has stored it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::wire::{FromWorker, Name, RESULTS_BYTES_MAX, TaskResult};
 use base::lists::RunningName;
 
-/// Messages on their way at once. A lost worker loses the results that wait behind them, so there is more than one.
+/// Messages without acknowledgement, at most. A lost worker loses the results that wait behind them, so there is more than one.
 const MESSAGES_MAX: usize = 4;
 
 /// Results of one message.
@@ -16,7 +16,7 @@ const RESULTS_MAX: usize = 1000;
 /// Results that the server has not stored, at most; then no further task starts.
 const UNSTORED_MAX: usize = 10_000;
 
-/// The same for their bytes.
+/// Bytes of their outputs, at most.
 const UNSTORED_BYTES_MAX: usize = 64 << 20;
 
 #[derive(Debug, Default)]
@@ -86,7 +86,7 @@ impl Outbox {
         }
     }
 
-    /// Drops the results of a list that is not the worker's any more; returns their number.
+    /// Drops the results of a list that the worker has lost; returns their number.
     pub(super) fn drop_list(&mut self, list: &RunningName) -> usize {
         let mut dropped = Vec::new();
         self.unsent.retain(|(other, result)| {

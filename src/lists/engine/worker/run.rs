@@ -3,8 +3,8 @@
 //! | event | what follows |
 //! |---|---|
 //! | a list | its first task |
-//! | `until` of the next task has passed | its result says so, and the task after it |
-//! | started; cannot be started | the command runs ([`RunMachine`]); its result says so, and the next task |
+//! | `until` of the next task has passed | a result with that reason, and the task after it |
+//! | started; cannot be started | the command runs ([`RunMachine`]); a result with the reason, and the next task |
 //! | the command has ended, and no process of it is left | its outputs are read; then the next task |
 //! | the last task has ended | CLAIM, while its result is on its way |
 //! | the list is void, or the worker stops | the command is ended without a result |
@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 
 use super::{Effect, Output, StartFailure, Timer, Worker};
-use crate::engine::result::{Ran, failed_to_start, not_started, result};
+use crate::engine::result::{RunSpan, failed_to_start, not_started, result};
 use crate::engine::seconds;
 use crate::wire::{Order, TaskResult};
 use base::lists::{ListTaskId, RunningName};
@@ -189,7 +189,7 @@ impl Worker {
         let bytes_max = self.output_bytes_max;
         let Some(current) = self.current() else { return };
         let State::Collecting(exit) = current.state else { return };
-        let (id, ran) = (current.id, Ran { started: seconds(current.started), ended: seconds(current.ended) });
+        let (id, ran) = (current.id, RunSpan { started: seconds(current.started), ended: seconds(current.ended) });
         let (outputs, notes) = match outputs {
             Ok(outputs) => (outputs, Vec::new()),
             Err(reason) => (Default::default(), vec![format!("the outputs cannot be kept: {reason}")]),
@@ -210,12 +210,12 @@ impl Worker {
         let Some(list) = &mut self.list else { return };
         list.left.clear();
         let Some(current) = &mut list.current else { return };
-        // Its outputs are whole and are being read, which takes no time.
+        // The outputs are complete and are being read, which takes no time.
         current.is_void = !matches!(current.state, State::Collecting(_));
         self.step(now, |machine, terms| machine.end(now, terms));
     }
 
-    /// A list is not the worker's any more.
+    /// The worker has lost a list.
     pub(super) fn give_up_list(&mut self, now: Now, list: &RunningName) {
         if self.list.as_ref().is_some_and(|own| own.name == *list) {
             self.give_up(now);

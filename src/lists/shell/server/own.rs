@@ -15,7 +15,7 @@ use controller::hosted::wire::Sight;
 use controller::hosted::{ControllerLink, FromController};
 use proc::logging;
 
-/// The connection of the agents; those of other workers have larger numbers.
+/// The connection of the agents; connections of other workers have larger numbers.
 pub(super) const OWN: Connection = Connection(0);
 
 /// The name under which the agents have their lists.
@@ -48,7 +48,7 @@ impl Own {
 }
 
 impl ListsServer {
-    /// The agents join, and go on with the lists that they had.
+    /// The agents join, and continue their lists.
     pub(super) fn join_own(&mut self, now: Now) {
         let Ok(name) = WorkerName::new(NAME) else { unreachable!("{NAME} is a name") };
         if self.own.is_none() {

@@ -1,8 +1,9 @@
 //! The loop of `llts map`: one wait for the service, the input and signals, and the effects of the map.
 
 mod answers;
+mod lines;
+mod requests;
 
-use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsFd as _;
 
@@ -11,24 +12,24 @@ use super::super::host::Place;
 use super::super::job::with_agents;
 use super::super::output_reader::ABSENCE_MAX;
 use super::bar::Bar;
-use super::input::{Input, Next};
+use super::input::Next;
 use super::outputs::Outputs;
 use super::results::Results;
 use super::summary::Kept;
 use super::take_up::{TakenUp, limit, take_up};
 use super::template::Prepared;
-use super::{FAILED, MapArgs, cannot_read, summary};
+use super::{FAILED, MapArgs, summary};
 use crate::map::{Effect, Map, Plan};
-use api::client::{Arrival, Client, ClientError, PARK_MAX, Pipeline, RequestId};
-use api::wire::client::{Ask, Selector, TaskView};
+use api::client::{Arrival, Client, ClientError, Pipeline};
 use api::wire::requests::hold::hold;
 use api::wire::requests::job;
 use api::wire::requests::job::{JobOrder, results};
-use api::wire::requests::query::query;
 use api::wire::requests::retry::retry;
 use api::wire::requests::submit::many::submit_many;
+use lines::Lines;
 use proc::clock;
 use proc::signals::{Signal, Signals};
+use requests::{Requests, Subject};
 use term::exit;
 use term::exit::Failure;
 use term::output::note;
@@ -42,45 +43,20 @@ struct Running<'a> {
     place: &'a Place,
     signals: &'a mut Signals,
     prepared: Prepared,
-    input: Input,
+    lines: Lines,
     map: Map,
     /// For orders about the job, and for outputs that a result has not whole.
     client: Client,
-    pipeline: Pipeline,
-    asked: BTreeMap<RequestId, Asked>,
-    /// Reads the answers to queries.
-    query: Ask<TaskView>,
+    requests: Requests,
     outputs: Outputs,
     bar: Bar,
-    /// The number of the last line.
-    number: u64,
     /// Whether the gate of the job lets nothing pass.
     is_closed: bool,
     /// Whether the service has accepted a line.
     has_accepted: bool,
     /// Why the service accepts no more, if that is a failure.
     refusal: Option<String>,
-    /// Whether the input could not be read to its end.
-    is_cut: bool,
     has_noted_room: bool,
-}
-
-/// The subject of a request without an answer.
-#[derive(Clone, Copy)]
-enum Asked {
-    Submit {
-        frame: u64,
-    },
-    Task {
-        number: u64,
-    },
-    Retry {
-        number: u64,
-    },
-    /// To follow the ends of the job.
-    Following,
-    /// The next ends of the job.
-    Ends,
 }
 
 pub(super) fn run(
@@ -102,13 +78,11 @@ pub(super) fn run(
         args,
         place,
         signals,
-        input: prepared.input(args)?,
+        lines: Lines::new(prepared.input(args)?),
         prepared,
         map: Map::new(Plan { keeps_order: args.keep_order, newest_before }),
         client,
-        pipeline,
-        asked: BTreeMap::new(),
-        query: query_of(""),
+        requests: Requests::new(pipeline),
         outputs: Outputs {
             results,
             is_tagged: args.tag,
@@ -118,11 +92,9 @@ pub(super) fn run(
             patience: ABSENCE_MAX,
         },
         bar,
-        number: 0,
         is_closed,
         has_accepted: false,
         refusal: None,
-        is_cut: false,
         has_noted_room: false,
     };
     match cursor {
@@ -148,9 +120,9 @@ impl Running<'_> {
             self.bar.draw(now, &self.map);
             let until = self.map.poll_timeout().into_iter().chain(self.bar.poll_timeout()).min();
             // Lines that cannot be taken yet must not wake it.
-            let input = self.map.wants_items().then(|| self.input.as_fd());
+            let input = self.map.wants_items().then(|| self.lines.as_fd());
             let fds: Vec<_> = std::iter::once(self.signals.as_fd()).chain(input).collect();
-            let (ready, arrivals) = self.pipeline.wait(until, &fds)?;
+            let (ready, arrivals) = self.requests.wait(until, &fds)?;
             for arrival in arrivals {
                 match arrival {
                     Arrival::Answer(id, frame) => self.handle_answer(id, &frame)?,
@@ -173,9 +145,9 @@ impl Running<'_> {
             while let Some(effect) = self.map.poll_effect(clock::now().mono) {
                 self.carry_out(effect)?;
             }
-            let before = self.number;
+            let before = self.lines.number();
             self.take_lines();
-            if self.number == before {
+            if self.lines.number() == before {
                 return Ok(());
             }
         }
@@ -183,18 +155,12 @@ impl Running<'_> {
 
     fn take_lines(&mut self) {
         while self.map.wants_items() {
-            let line = match self.input.next() {
-                Ok(Next::Line(line)) => line,
-                Ok(Next::Later) => return,
-                Ok(Next::End) => return self.map.handle_input_end(),
-                Err(error) => {
-                    note(&cannot_read(error).sentence);
-                    self.is_cut = true;
-                    continue;
-                }
+            let line = match self.lines.next() {
+                Next::Line(line) => line,
+                Next::Later => return,
+                Next::End => return self.map.handle_input_end(),
             };
-            self.number += 1;
-            let number = self.number;
+            let number = self.lines.number();
             match line.and_then(|values| self.prepared.item(number, values)) {
                 Ok(item) => self.map.handle_item(item),
                 Err(why) => {
@@ -209,28 +175,13 @@ impl Running<'_> {
         let job = self.prepared.job.as_str();
         match effect {
             Effect::Submit { frame, tasks } => {
-                let id = self.pipeline.send(&submit_many(&tasks, &self.prepared.shared));
-                self.asked.insert(id, Asked::Submit { frame });
+                self.requests.send(Subject::Submit { frame }, &submit_many(&tasks, &self.prepared.shared));
             }
-            Effect::Follow => {
-                let id = self.pipeline.send(&results::begin(job));
-                self.asked.insert(id, Asked::Following);
-            }
-            Effect::Watch { number, id } => {
-                let id = self.pipeline.send(&query_of(&id.to_string()));
-                self.asked.insert(id, Asked::Task { number });
-            }
-            Effect::Look { number, id } => {
-                let id = self.pipeline.send(&query(&Selector::task(&id.to_string()), None));
-                self.asked.insert(id, Asked::Task { number });
-            }
-            Effect::Retry { number, id } => {
-                let id = self.pipeline.send(&retry(&id.to_string()));
-                self.asked.insert(id, Asked::Retry { number });
-            }
-            Effect::Release { id } => {
-                self.pipeline.send(&hold(&id.to_string(), false));
-            }
+            Effect::Follow => self.requests.send(Subject::Following, &results::begin(job)),
+            Effect::Watch { number, id } => self.requests.watch(number, id),
+            Effect::Look { number, id } => self.requests.look(number, id),
+            Effect::Retry { number, id } => self.requests.send(Subject::Retry { number }, &retry(&id.to_string())),
+            Effect::Release { id } => self.requests.send_order(&hold(&id.to_string(), false)),
             Effect::Print(printed) => {
                 self.outputs.print(&self.client, &printed, self.bar.shares_terminal());
                 if self.outputs.failure.is_some() {
@@ -358,11 +309,6 @@ impl Running<'_> {
             note(&format!("the results of {missing} tasks are not complete in {folder}{hint}"));
             code = code.max(exit::FAILED);
         }
-        Ok(if self.is_cut && !self.map.is_interrupted() { FAILED } else { code })
+        Ok(if self.lines.are_cut() && !self.map.is_interrupted() { FAILED } else { code })
     }
-}
-
-/// The query of a task, parked until it has finished.
-fn query_of(id: &str) -> Ask<TaskView> {
-    query(&Selector::task(id), Some(PARK_MAX))
 }

@@ -3,16 +3,16 @@
 
 mod begin;
 mod orders;
+mod processes;
 mod start;
 mod succession;
 
-use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
 use nix::sys::signal::Signal;
-use rustix::process::{Pid, WaitOptions, waitpid};
+use rustix::process::Pid;
 
 use super::child::{ChildProcess, Lines};
 use super::ephemeral_dir::{EphemeralDir, KeeperLock};
@@ -36,9 +36,10 @@ use proc::{clock, incidents, readable};
 use zmtp::sockets::{Address, absolute};
 
 use begin::begin;
+use processes::Processes;
 use start::Starter;
 pub use start::host_name;
-use succession::Succession;
+use succession::Restarts;
 
 /// The reason for the end of a process that has said why, in front of its words.
 const FAILED: &str = "failed: ";
@@ -146,13 +147,8 @@ pub fn supervise(
         plan: plan.lending(config.agent.lend_max),
         lenders,
         starter,
-        strangers,
-        children: BTreeMap::new(),
-        is_ephemeral: options.ephemeral_dir.is_some(),
-        succession: None,
-        request: handover.as_ref().map(|handover| handover.request.clone()),
-        is_told_of_agents: false,
-        came_back: options.standby.clone(),
+        processes: Processes::new(strangers),
+        restarts: Restarts::new(handover.as_ref(), options.standby.clone()),
         reload,
         signals,
         lifeline,
@@ -177,20 +173,11 @@ struct Supervisor<'a, F> {
     /// The tasks that wait for others, unless no slot is lent.
     lenders: Option<Lenders>,
     starter: Starter,
-    strangers: Vec<Pid>,
-    children: BTreeMap<Role, ChildProcess>,
-    /// Whether it ends with its starter.
-    is_ephemeral: bool,
-    /// The request for another program for this process.
-    succession: Option<Succession>,
-    /// The request that made this program succeed another one in this process.
-    request: Option<String>,
-    /// Whether the history was told that an agent does not start after a restart.
-    is_told_of_agents: bool,
-    /// Why the supervisor of another program, which was restarted, has ended, if this one has taken its place.
-    came_back: Option<String>,
+    processes: Processes,
+    restarts: Restarts,
     reload: &'a Reload,
     signals: Signals,
+    /// The standard input of a service that ends with its starter.
     lifeline: Option<Lines>,
     warnings: Vec<String>,
     /// The manager that has started this process, if one has.
@@ -240,24 +227,24 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
             Effect::Start(role) => match self.begin(role) {
                 Ok(child) => {
                     log::info!("{role} is process {}", child.pid());
-                    self.children.insert(role, child);
+                    self.processes.add(role, child);
                 }
                 Err(error) => {
                     log::error!("{role} cannot be started: {error}");
                     self.plan.handle_ended(clock::now().mono, role, &format!("cannot be started: {error}"));
                 }
             },
-            Effect::Terminate(role) => self.signal(role, rustix::process::Signal::TERM),
+            Effect::Terminate(role) => self.processes.signal(role, rustix::process::Signal::TERM),
             Effect::Kill(role) => {
                 log::warn!("{role} does not end; it is killed");
-                self.signal(role, rustix::process::Signal::KILL);
+                self.processes.signal(role, rustix::process::Signal::KILL);
             }
             Effect::Fence(role) => {
                 log::warn!("{role} does not end its run, whose lease has expired: it is killed");
-                self.signal(role, rustix::process::Signal::KILL);
+                self.processes.signal(role, rustix::process::Signal::KILL);
             }
             Effect::EndOrphans => {
-                let ended = Tree::of_orphans().kill(&self.known());
+                let ended = Tree::of_orphans().kill(&self.processes.known());
                 if ended.found > 0 {
                     log::warn!("ended {} processes that were left behind", ended.found);
                 }
@@ -269,12 +256,6 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
             Effect::Proven => self.prove(),
             Effect::Announce => self.announce(),
             Effect::Quit(_) => unreachable!("the caller takes it"),
-        }
-    }
-
-    fn signal(&self, role: Role, signal: rustix::process::Signal) {
-        if let Some(child) = self.children.get(&role) {
-            child.signal(signal);
         }
     }
 
@@ -290,7 +271,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         let Some(mut service) = self.present() else { return };
         service.warnings = std::mem::take(&mut self.warnings);
         service.warnings.extend(self.starter.moved(self.config));
-        service.renewal = self.came_back.take().map(Renewal::refused);
+        service.renewal = self.restarts.take_failure().map(Renewal::refused);
         self.write(&service);
         log::info!("up: controller {}, publisher {}", service.controller, service.publisher);
         self.tell_ready();
@@ -331,15 +312,11 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         self.plan.handle_stop(clock::now().mono);
     }
 
-    fn known(&self) -> Vec<Pid> {
-        self.children.values().map(ChildProcess::pid).chain(self.strangers.iter().copied()).collect()
-    }
-
     /// Sleeps until an event or a deadline.
     fn wait(&self) {
         let due = self.plan.poll_timeout().map(|(due, _)| due).into_iter().chain(self.systemd.poll_timeout()).min();
         let due = due.map(|due| due.since(clock::now().mono));
-        let children = self.children.values().flat_map(ChildProcess::descriptors);
+        let children = self.processes.descriptors();
         let lifeline = self.lifeline.as_ref().and_then(Lines::fd);
         // Whatever it returns, each descriptor is checked.
         let lenders = self.lenders.iter().flat_map(Lenders::descriptors);
@@ -349,7 +326,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
     fn hear_signals(&mut self) {
         let signals = self.signals.read();
         if signals.contains(&Signal::SIGCHLD) {
-            self.strangers.retain(|pid| !matches!(waitpid(Some(*pid), WaitOptions::NOHANG), Ok(Some(_))));
+            self.processes.reap_strangers();
         }
         for signal in signals.iter().filter(|signal| **signal != Signal::SIGCHLD) {
             if *signal == RETIRE {
@@ -359,7 +336,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
                     continue;
                 }
                 // A trial ends first; a request that comes meanwhile waits in its file.
-                self.succession.get_or_insert(Succession::Wanted);
+                self.restarts.want();
                 continue;
             }
             if *signal == Signal::SIGHUP && Reload::signal().is_some() {
@@ -376,17 +353,16 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         self.systemd.reloading();
         self.reload.reload(&self.config.log);
         for living in self.plan.living().into_iter().flatten().filter(|living| living.ready) {
-            self.signal(living.role, rustix::process::Signal::HUP);
+            self.processes.signal(living.role, rustix::process::Signal::HUP);
         }
         self.tell_ready();
     }
 
     /// The starter has ended when our standard input ends.
     fn hear_lifeline(&mut self) {
-        let Some(lifeline) = &mut self.lifeline else { return };
+        let Some(lifeline) = self.lifeline.as_mut().filter(|lifeline| lifeline.fd().is_some()) else { return };
         lifeline.read();
         if lifeline.fd().is_none() {
-            self.lifeline = None;
             log::info!("the starter of this service has ended: stopping");
             self.stop();
         }
@@ -396,19 +372,19 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
     fn hear_children(&mut self) {
         let now = clock::now().mono;
         let (mut ended, mut is_idle) = (Vec::new(), false);
-        for (role, child) in &mut self.children {
+        for (role, child) in self.processes.children() {
             let end = child.try_wait();
             for line in child.out.read() {
-                if self.starter.handle_line(*role, &line) {
-                    self.plan.handle_ready(now, *role);
-                    if *role == Role::Controller && incidents::are_left(&self.config.paths.state_dir) {
+                if self.starter.handle_line(role, &line) {
+                    self.plan.handle_ready(now, role);
+                    if role == Role::Controller && incidents::are_left(&self.config.paths.state_dir) {
                         child.signal(SENT_RETIRE);
                     }
-                } else if *role == Role::Controller && line == IDLE_LINE {
+                } else if role == Role::Controller && line == IDLE_LINE {
                     is_idle = true;
                 } else if let Some(end) = lease_of(&line) {
                     let end = end.map(|end| now + end.saturating_sub(clock::since_boot()));
-                    self.plan.handle_lease(*role, end);
+                    self.plan.handle_lease(role, end);
                 }
             }
             for line in child.err.read() {
@@ -418,14 +394,14 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
             if let Some(end) = end {
                 log::info!("{role} {end}");
                 let reason = child.last_words().map_or(end, |words| format!("{FAILED}{words}"));
-                ended.push((*role, reason));
+                ended.push((role, reason));
             }
         }
         if is_idle {
             self.end_idle();
         }
         for (role, reason) in ended {
-            self.children.remove(&role);
+            self.processes.remove(role);
             self.tell_of_agent(role, &reason);
             self.plan.handle_ended(now, role, &reason);
         }
@@ -434,8 +410,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
 
     fn hear_lenders(&mut self) {
         let Some(lenders) = &mut self.lenders else { return };
-        let agents = self.children.iter().map(|(role, child)| (child.pid().as_raw_nonzero().get(), *role)).collect();
-        for (role, waits) in lenders.changes(&agents) {
+        for (role, waits) in lenders.changes(&self.processes.roles()) {
             self.plan.handle_waits(clock::now().mono, role, waits);
         }
     }
@@ -444,7 +419,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         if !self.plan.has_orphans() {
             return;
         }
-        let known = self.known();
+        let known = self.processes.known();
         reap_orphans(&known);
         if !any_left(&known) {
             self.plan.handle_orphans_gone(clock::now().mono);

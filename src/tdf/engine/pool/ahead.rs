@@ -1,18 +1,16 @@
-//! How many tasks are claimed beyond the free agents, so that agents need not wait for Redis and for a commit between two short
-//! programs: as many as will start within [`AHEAD`], if programs take as long as the last ones did.
-//!
-//! A program that takes longer than that on each agent is never claimed before an agent is free.
+//! Claims beyond the free agents, so that no agent waits for Redis and for a commit between two short programs: as many tasks as
+//! will start within [`AHEAD`], if programs take as long as the last ones did. Longer programs are claimed for free agents only.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// A claim and the commit of its submits take about a tenth of it on an ordinary disk.
+/// A claim and the commit of its submits take about a tenth of this on an ordinary disk.
 const AHEAD: Duration = Duration::from_millis(50);
 
-/// Programs whose times are looked at. The longest counts, so that one long program among short ones ends the claims ahead.
+/// Number of last programs whose times count. The longest decides, so that one long program among short ones ends the claims ahead.
 const RUNS: usize = 16;
 
-/// An agent's own time for a run, from its start of one program to that of the next: about a millisecond.
+/// An agent's own time between the ends of two programs: about a millisecond.
 const RUN_COST: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Default)]
@@ -22,7 +20,7 @@ pub(super) struct Pace {
 
 impl Pace {
     /// A program has taken so long.
-    pub(super) fn note(&mut self, took: Duration) {
+    pub(super) fn add(&mut self, took: Duration) {
         if self.times.len() >= RUNS {
             self.times.pop_front();
         }
@@ -43,7 +41,7 @@ mod tests {
 
     fn pace(times: &[u64]) -> Pace {
         let mut pace = Pace::default();
-        times.iter().for_each(|millis| pace.note(Duration::from_millis(*millis)));
+        times.iter().for_each(|millis| pace.add(Duration::from_millis(*millis)));
         pace
     }
 
@@ -54,9 +52,9 @@ mod tests {
         assert_eq!(pace(&[4; RUNS]).ahead(2), 20);
         assert_eq!(pace(&[50; RUNS]).ahead(100), 0);
         let mut mixed = pace(&[1; RUNS]);
-        mixed.note(Duration::from_secs(1));
+        mixed.add(Duration::from_secs(1));
         assert_eq!(mixed.ahead(2), 0);
-        (0..RUNS).for_each(|_| mixed.note(Duration::from_millis(1)));
+        (0..RUNS).for_each(|_| mixed.add(Duration::from_millis(1)));
         assert_eq!(mixed.ahead(2), 50);
     }
 }

@@ -1,8 +1,9 @@
-//! The calls to Redis: each is made again until it is answered.
+//! The calls to Redis: each is repeated until it is answered.
 
+use super::claims::Counted;
 use super::{
-    Asked, Assignment, CLAIM_MAX, Claiming, Effect, FREE_PAUSE, Fence, Life, Now, POLL_INTERVAL_MAX, Pool, Question,
-    RENEWAL_INTERVAL, REPORT_DELAY_MAX, RETRY_MAX, RETURN_PAUSE, Run, RunNumber, State, Timer,
+    Assignment, Effect, FREE_PAUSE, Fence, Life, Now, POLL_INTERVAL_MAX, Pool, Question, RENEWAL_INTERVAL,
+    REPORT_DELAY_MAX, RETRY_MAX, RETURN_PAUSE, Run, RunNumber, State, Subject, Timer,
 };
 use base::tdf::TaskId;
 
@@ -18,8 +19,8 @@ pub enum Unanswered {
 impl Pool {
     /// Makes all calls that are due and have no answer.
     pub(super) fn call(&mut self) {
-        // Before it has joined, another process may have its name.
-        if self.has_joined() {
+        // Before the pool has joined, another process may have its name.
+        if self.claims.has_joined() {
             self.timers.clear(&Timer::Report);
             for (number, run) in &mut self.runs {
                 match &mut run.state {
@@ -35,39 +36,24 @@ impl Pool {
                 }
             }
         }
-        // Behind the reports, with which it shares a round trip.
-        match &mut self.claiming {
-            Claiming::Joining { is_calling: is_calling @ false } => {
-                *is_calling = true;
-                self.effects.push_back(Effect::Join);
-            }
-            Claiming::Calling { count, is_calling: is_calling @ false } => {
-                *is_calling = true;
-                self.is_woken = false;
-                self.effects.push_back(Effect::Claim(self.claim, *count));
-            }
-            _ => {}
-        }
+        // The claim goes behind the reports, with which it shares a round trip.
+        self.effects.extend(self.claims.call());
     }
 
     /// Reports the results that have no answer: at once, or, while short programs queue in the namespace, soon, so that several share
     /// a round trip, which costs Redis, this process and the server about as much as a report.
     pub(super) fn report(&mut self, now: Now) {
-        if self.away.is_on() {
+        if self.outage.is_on() {
             return;
         }
-        if self.has_more && self.pace.ahead(1) > 0 {
+        if self.claims.has_short_queue() {
             self.timers.set_earlier(Timer::Report, now.mono + REPORT_DELAY_MAX);
         } else {
             self.call();
         }
     }
 
-    pub(super) const fn has_joined(&self) -> bool {
-        !matches!(self.claiming, Claiming::Joining { .. })
-    }
-
-    /// This process has the name, and these are the runs that an earlier one had. They are taken up as they were.
+    /// This process has the name, and takes up these runs of an earlier process.
     pub fn handle_joined(&mut self, now: Now, answer: Result<Vec<Assignment>, Unanswered>) {
         match answer {
             Ok(runs) => {
@@ -75,7 +61,7 @@ impl Pool {
                 if std::mem::take(&mut self.is_displaced) {
                     self.journal.info("the name of this worker is free again");
                 }
-                self.claiming = Claiming::Resting;
+                self.claims.joined();
                 self.timers.set(Timer::Renew, now.mono + RENEWAL_INTERVAL);
                 let known: Vec<Fence> = self.runs.values().map(|run| run.task.fence.clone()).collect();
                 let runs: Vec<Assignment> = runs.into_iter().filter(|task| !known.contains(&task.fence)).collect();
@@ -87,7 +73,7 @@ impl Pool {
                 self.consider_claim();
             }
             Err(reason) => {
-                self.claiming = Claiming::Joining { is_calling: false };
+                self.claims.join();
                 self.unanswered(now, reason);
             }
         }
@@ -95,19 +81,16 @@ impl Pool {
 
     /// Asks for free agents, unless a claim is under way.
     pub(super) fn consider_claim(&mut self) {
-        if self.claiming == Claiming::Resting && !self.away.is_on() {
+        if !self.outage.is_on() && self.claims.count() {
             self.timers.clear(&Timer::Poll);
             self.timers.clear(&Timer::Free);
-            self.claiming = Claiming::Counting { is_stale: false };
-            self.ask(Asked::Free, Question::Free);
+            self.ask(Subject::Free, Question::Free);
         }
     }
 
     /// Claims the next tasks before the last ones have an agent, if there may be more.
     pub(super) fn consider_more(&mut self) {
-        if self.lacks_agents()
-            || (self.has_more && self.claiming == Claiming::Resting && self.waiting() * 2 <= self.wanted)
-        {
+        if self.lacks_agents() || self.claims.is_due(|| self.waiting()) {
             self.consider_claim();
         }
     }
@@ -118,46 +101,38 @@ impl Pool {
     }
 
     pub(super) fn free(&mut self, now: Now, free: usize, busy: usize) {
-        let Claiming::Counting { is_stale } = self.claiming else { return };
-        self.wanted = (free + self.pace.ahead(free + busy)).min(free.max(CLAIM_MAX));
-        let waiting = self.waiting();
-        if self.wanted > free && waiting >= free && waiting * 2 > self.wanted {
+        match self.claims.counted((free, busy), self.waiting()) {
             // The next end of a run looks again.
-            self.claiming = Claiming::Resting;
-            return self.timers.set(Timer::Poll, now.mono + POLL_INTERVAL_MAX);
-        }
-        let count = self.wanted.saturating_sub(waiting);
-        if count == 0 {
-            self.claiming = Claiming::Resting;
-            self.timers.set(Timer::Free, now.mono + FREE_PAUSE);
-            if is_stale {
-                self.consider_claim();
+            Some(Counted::EnoughAhead) => self.timers.set(Timer::Poll, now.mono + POLL_INTERVAL_MAX),
+            Some(Counted::NoneFree(is_stale)) => {
+                self.timers.set(Timer::Free, now.mono + FREE_PAUSE);
+                if is_stale {
+                    self.consider_claim();
+                }
             }
-            return;
+            Some(Counted::Claim) => self.call(),
+            None => {}
         }
-        self.claim += 1;
-        self.claiming = Claiming::Calling { count: count.min(CLAIM_MAX), is_calling: false };
-        self.call();
     }
 
     /// The claimed tasks.
     pub fn handle_claimed(&mut self, now: Now, answer: Result<Vec<Assignment>, Unanswered>) {
-        let Claiming::Calling { count, is_calling } = &mut self.claiming else { return };
+        if !self.claims.is_claiming() {
+            return;
+        }
         match answer {
             Ok(tasks) => {
-                let is_full = tasks.len() >= *count;
-                self.claiming = Claiming::Resting;
-                self.has_more = is_full;
+                self.claims.claimed(tasks.len());
                 self.answered(now);
                 tasks.into_iter().for_each(|task| self.begin(now, task));
-                if is_full || self.is_woken {
+                if self.claims.may_find_more() {
                     self.consider_claim();
                 } else {
                     self.timers.set(Timer::Poll, now.mono + POLL_INTERVAL_MAX);
                 }
             }
             Err(reason) => {
-                *is_calling = false;
+                self.claims.unanswered();
                 self.unanswered(now, reason);
             }
         }
@@ -173,7 +148,7 @@ impl Pool {
         self.submit(now, number);
     }
 
-    /// Redis has the result, or says what has become of the task meanwhile.
+    /// Redis has the result, or another state of the task.
     pub fn handle_reported(&mut self, now: Now, run: RunNumber, answer: Result<Option<String>, Unanswered>) {
         let Some(State::Reporting { is_calling }) = self.state(run) else { return };
         *is_calling = false;
@@ -183,7 +158,7 @@ impl Pool {
                 if let Some(Run { task, .. }) = self.runs.remove(&run)
                     && let Some(found) = found
                 {
-                    self.say_dropped(task.fence.task, &found);
+                    self.log_dropped(task.fence.task, &found);
                 }
                 self.timers.clear(&Timer::Keep(run));
                 self.effects.push_back(Effect::Forget(run));
@@ -192,7 +167,7 @@ impl Pool {
         }
     }
 
-    /// The round of a run waits again, or is not ours any more.
+    /// The round of a run waits again, or belongs to another worker.
     pub fn handle_returned(&mut self, now: Now, run: RunNumber, answer: Result<(), Unanswered>) {
         let Some(State::Returning { is_calling, .. }) = self.state(run) else { return };
         *is_calling = false;
@@ -200,7 +175,7 @@ impl Pool {
             Ok(()) => {
                 self.answered(now);
                 self.runs.remove(&run);
-                // What could not be run here shall have a chance elsewhere.
+                // Another worker gets the time to take the task.
                 self.timers.set_earlier(Timer::Free, now.mono + RETURN_PAUSE);
             }
             Err(reason) => self.unanswered(now, reason),
@@ -208,29 +183,29 @@ impl Pool {
     }
 
     pub(super) fn renew(&mut self) {
-        if self.has_joined() {
+        if self.claims.has_joined() {
             let fences = self.runs.values().map(|run| run.task.fence.clone()).collect();
             self.effects.push_back(Effect::Renew(fences));
         }
     }
 
-    /// Leases are renewed; these runs are not ours any more.
+    /// Leases are renewed; these runs are lost.
     pub fn handle_renewed(&mut self, now: Now, answer: Result<Vec<(Fence, String)>, Unanswered>) {
         let pause = match answer {
             Ok(lost) => {
                 if self.has_calls() {
-                    // They need not wait longer, and their own answers tell whether Redis is back: it may refuse them alone, because a
-                    // key has a wrong type.
+                    // Only an answer to such a call shows the end of the outage: Redis may refuse it alone, because a key has a wrong
+                    // type.
                     self.timers.set_earlier(Timer::Retry, now.mono);
                 } else {
                     self.answered(now);
                 }
                 for (fence, found) in lost {
                     let run = self.runs.iter().find(|(_, run)| run.task.fence == fence);
-                    // A report tells that itself.
+                    // The answer to a report shows the loss of its run.
                     let run = run.filter(|(_, run)| !matches!(run.state, State::Reporting { .. }));
                     if let Some(number) = run.map(|(number, _)| *number) {
-                        self.say_dropped(fence.task, &found);
+                        self.log_dropped(fence.task, &found);
                         self.forget(number);
                     }
                 }
@@ -238,10 +213,10 @@ impl Pool {
             }
             Err(reason) => {
                 self.unanswered(now, reason);
-                self.away.pause().min(RENEWAL_INTERVAL)
+                self.outage.pause().min(RENEWAL_INTERVAL)
             }
         };
-        if self.has_joined() {
+        if self.claims.has_joined() {
             self.timers.set(Timer::Renew, now.mono + pause);
         }
     }
@@ -249,18 +224,18 @@ impl Pool {
     /// Whether a call that has failed is not answered yet.
     fn has_calls(&self) -> bool {
         let is_call = |run: &Run| matches!(run.state, State::Reporting { .. } | State::Returning { .. });
-        let is_claiming = matches!(self.claiming, Claiming::Joining { .. } | Claiming::Calling { .. });
-        self.away.is_on() && (is_claiming || self.runs.values().any(is_call))
+        let is_claiming = !self.claims.has_joined() || self.claims.is_claiming();
+        self.outage.is_on() && (is_claiming || self.runs.values().any(is_call))
     }
 
-    fn say_dropped(&mut self, task: TaskId, found: &str) {
+    fn log_dropped(&mut self, task: TaskId, found: &str) {
         self.journal.warn(format!("TDF task {task} is not this controller's any more ({found}): its run is dropped"));
     }
 
     fn answered(&mut self, now: Now) {
-        if self.away.end() {
+        if self.outage.end() {
             self.journal.info("Redis answers again");
-            // Calls that wait for Redis to come back need not wait longer.
+            // Pending calls need not wait longer.
             self.timers.set(Timer::Retry, now.mono);
             self.consider_claim();
         }
@@ -272,17 +247,17 @@ impl Pool {
                 if !std::mem::replace(&mut self.is_displaced, true) {
                     self.journal.error(format!("{reason}; no TDF task is run until then"));
                 }
-                // The other process has found our runs in Redis, and goes on with them.
+                // The other process has found the runs of this one in Redis, and continues them.
                 let mine = self.runs.iter().filter(|(_, run)| !matches!(run.state, State::Reporting { .. }));
                 let mine: Vec<RunNumber> = mine.map(|(number, _)| *number).collect();
                 mine.into_iter().for_each(|run| self.forget(run));
-                self.claiming = Claiming::Joining { is_calling: false };
+                self.claims.join();
                 self.timers.clear(&Timer::Renew);
                 self.timers.set(Timer::Retry, now.mono + RETRY_MAX);
             }
             Unanswered::Away(reason) => {
-                let (pause, is_news) = self.away.fail(now.mono, &reason);
-                if is_news {
+                let (pause, is_new) = self.outage.fail(now.mono, &reason);
+                if is_new {
                     self.journal.warn(format!("{reason}; the work in progress goes on, and its results wait"));
                 }
                 self.timers.set_earlier(Timer::Retry, now.mono + pause);

@@ -188,7 +188,7 @@ fn a_run_that_no_agent_takes_is_given_back_without_ending_a_program() {
     // The poll, and the deadline of the pull.
     while story.pool.timers.is_set(&Timer::Pull(2)) || story.effects().is_empty() {
         story.passes();
-        if matches!(story.pool.claiming, Claiming::Counting { .. }) {
+        if story.pool.claims.is_counting() {
             story.free(0);
         }
         if matches!(
@@ -333,7 +333,7 @@ fn a_task_of_an_earlier_controller_is_not_pulled_back_before_agents_could_name_i
 #[test]
 fn results_of_short_programs_share_a_round_trip_while_more_of_them_queue() {
     let mut story = Story::joined();
-    (0..16).for_each(|_| story.pool.pace.note(Duration::ZERO));
+    (0..16).for_each(|_| story.pool.claims.add_time(Duration::ZERO));
     story.free(1);
     let effects = story.effects();
     let [Effect::Claim(1, count)] = effects[..] else { panic!("{effects:?}") };

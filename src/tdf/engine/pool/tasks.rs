@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use super::{
-    Answer, Asked, Assignment, Effect, Ended, KEEP_AFTER, Life, Next, Now, PULL_AFTER, Pool, Question, Reading, Run,
-    RunNumber, SUBMIT_PAUSE, State, TAKEN_BACK, TaskId, Timer, Work,
+    Answer, Assignment, Effect, Ended, KEEP_AFTER, Life, Next, Now, PULL_AFTER, Pool, Question, Reading, Run,
+    RunNumber, SUBMIT_PAUSE, State, Subject, TAKEN_BACK, TaskId, Timer, Work,
 };
 use crate::engine::cut;
 use crate::wire::agents;
@@ -15,12 +15,12 @@ use controller::hosted::rules::reading::{ABSENCE_PAUSE, Read, STREAMS, sentence}
 use controller::hosted::wire::{End, Sight, Stage};
 
 impl State {
-    /// Whether no agent has it yet.
+    /// Whether no agent has the run.
     pub(super) const fn has_no_agent(&self) -> bool {
         matches!(self, Self::AtController(Life::Asking | Life::Refused | Life::Looking(_) | Life::Waiting { .. }))
     }
 
-    /// Its task at the controller, as long as that may go on.
+    /// The task at the controller, as long as it may run.
     const fn task(&self) -> Option<TaskId> {
         match self {
             Self::AtController(life) => life.task(),
@@ -48,7 +48,7 @@ impl Pool {
         run.log = vec![(since, format!("executing task: {}", String::from_utf8_lossy(&line)))];
         run.state = State::AtController(Life::Asking);
         let question = Question::Submit((Box::new(run.task.clone()), left));
-        self.ask(Asked::Run(number), question);
+        self.ask(Subject::Run(number), question);
     }
 
     pub(super) fn take_answer(&mut self, now: Now, run: RunNumber, answer: Answer) {
@@ -69,7 +69,7 @@ impl Pool {
 
     fn follow(&mut self, now: Now, run: RunNumber, next: Next<Work, Infallible>) {
         match next {
-            Next::Ask(question) => self.ask(Asked::Run(run), question),
+            Next::Ask(question) => self.ask(Subject::Run(run), question),
             Next::Submit => {
                 self.tasks.retain(|_, of| *of != run);
                 self.submit(now, run);
@@ -88,14 +88,14 @@ impl Pool {
             Next::Started => self.timers.clear(&Timer::Pull(run)),
             Next::Keeps(sight) => {
                 if sight.stage == Stage::Started {
-                    self.ask(Asked::Order, Question::Hold(sight.task, false));
+                    self.ask(Subject::Order, Question::Hold(sight.task, false));
                 }
                 self.take_sight(now, run, sight);
             }
             Next::Finished(task, end) => self.finished(now, run, task, end),
             Next::Read => self.read_on(now, run),
             Next::ReadLater => self.timers.set(Timer::Output(run), now.mono + ABSENCE_PAUSE),
-            // No run is looked for by anything but its task.
+            // Every run has its task at the controller.
             Next::Stay | Next::Find | Next::Unknown => {}
         }
     }
@@ -106,7 +106,7 @@ impl Pool {
         }
         self.tasks.insert(task, run);
         if is_duplicate {
-            return self.ask(Asked::Run(run), Question::Look(task));
+            return self.ask(Subject::Run(run), Question::Look(task));
         }
         self.waits(now, run, task);
     }
@@ -128,14 +128,14 @@ impl Pool {
         }
     }
 
-    /// A task has changed, of the run with this key. One of an earlier time, whose run is not ours any more, is ended.
+    /// A task has changed, of the run with this key. The task of a lost run is killed.
     pub fn handle_change(&mut self, now: Now, sight: Sight, key: &str) {
         match self.tasks.get(&sight.task) {
             Some(run) => self.take_sight(now, *run, sight),
             None if matches!(sight.stage, Stage::Finished(_)) => {
                 self.killed.remove(&sight.task);
             }
-            // The answer to its submit is on its way.
+            // The answer to the submit is on its way.
             None if self.runs.values().any(|run| agents::key(&run.task.fence) == key) => {}
             None => self.kill(sight.task),
         }
@@ -143,7 +143,7 @@ impl Pool {
 
     fn kill(&mut self, task: TaskId) {
         if self.killed.insert(task) {
-            self.ask(Asked::Order, Question::Kill(task, TAKEN_BACK));
+            self.ask(Subject::Order, Question::Kill(task, TAKEN_BACK));
         }
     }
 
@@ -158,9 +158,9 @@ impl Pool {
         self.tasks.remove(&task);
         self.timers.clear(&Timer::Pull(run));
         if let Some((started, ended)) = end.started.zip(end.ended) {
-            self.pace.note(Duration::from_micros(ended.micros().saturating_sub(started.micros())));
+            self.claims.add_time(Duration::from_micros(ended.micros().saturating_sub(started.micros())));
         }
-        // The door may not know yet that an agent is wanted.
+        // The door may not have announced the free agent: it learns late that the pool wants one.
         self.consider_more();
         let is_ours = end.reason.as_deref().is_some_and(|reason| reason.ends_with(TAKEN_BACK));
         if end.outcome == Outcome::Killed && end.started.is_none() && is_ours {
@@ -185,7 +185,7 @@ impl Pool {
         let Life::Reading(mut reading) = std::mem::replace(life, Life::Asking) else { return };
         if let Some(question) = reading.question() {
             *life = Life::Reading(reading);
-            return self.ask(Asked::Run(number), question);
+            return self.ask(Subject::Run(number), question);
         }
         let (fence, timeouts) = (run.task.fence.clone(), run.task.timeouts);
         let Read { end, outputs, notes } = reading.finish();
@@ -229,16 +229,16 @@ impl Pool {
         self.report(now);
     }
 
-    /// Lets the round of a run wait again.
+    /// Opens the round of a run for other workers.
     fn give_back(&mut self, number: RunNumber, is_loss: bool) {
         let Some(state) = self.state(number) else { return };
         *state = State::Returning { is_loss, is_calling: false };
-        if !self.away.is_on() {
+        if !self.outage.is_on() {
             self.call();
         }
     }
 
-    /// A run is not ours any more: its task is ended.
+    /// Forgets a lost run, and kills its task.
     pub(super) fn forget(&mut self, number: RunNumber) {
         let Some(run) = self.runs.remove(&number) else { return };
         for timer in [Timer::Submit(number), Timer::Pull(number), Timer::Output(number), Timer::Keep(number)] {
@@ -249,7 +249,7 @@ impl Pool {
         self.effects.push_back(Effect::Forget(number));
     }
 
-    /// No agent has taken it.
+    /// No agent has taken the run.
     pub(super) fn pull(&mut self, now: Now, run: RunNumber) {
         match self.life(run) {
             Some(Life::Doubtful(task)) => {

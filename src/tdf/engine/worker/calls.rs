@@ -7,7 +7,7 @@ use base::Now;
 use base::tdf::{Fence, State, TaskId};
 
 impl Worker {
-    /// Makes the call that the phase is about.
+    /// Makes the call of the phase.
     pub(super) fn call(&mut self) {
         let may_claim = self.stopping.is_none();
         let effect = match &mut self.phase {
@@ -23,7 +23,7 @@ impl Worker {
             Phase::GivingBack { fence } => Effect::GiveBack(fence.clone()),
             Phase::Busy(_) | Phase::Resting { .. } | Phase::Ended => return,
         };
-        // A task that is opened after a claim has left may be missed by it.
+        // A claim may miss a task that is opened after it has left.
         self.is_woken &= !matches!(effect, Effect::Claim(_) | Effect::Report { claim: Some(_), .. });
         self.is_calling = true;
         self.effects.push_back(effect);
@@ -36,12 +36,12 @@ impl Worker {
     }
 
     fn back(&mut self) {
-        if self.away.end() {
-            self.say(Note::Back);
+        if self.outage.end() {
+            self.log(Note::Back);
         }
     }
 
-    /// Redis has not answered: the same call, after a pause.
+    /// Redis has not answered: the call is repeated after a pause.
     fn unanswered(&mut self, now: Now, reason: String) {
         self.is_calling = false;
         let pause = self.longer_pause(now, reason);
@@ -49,14 +49,14 @@ impl Worker {
     }
 
     fn longer_pause(&mut self, now: Now, reason: String) -> Duration {
-        let (pause, is_news) = self.away.fail(now.mono, &reason);
-        if is_news {
-            self.say(Note::Away(reason));
+        let (pause, is_new) = self.outage.fail(now.mono, &reason);
+        if is_new {
+            self.log(Note::Away(reason));
         }
         pause
     }
 
-    /// Nothing to do for so long.
+    /// Rests for this time.
     pub(super) fn rest(&mut self, now: Now, pause: Duration) {
         if self.stopping.is_some() {
             self.leave();
@@ -74,7 +74,7 @@ impl Worker {
         self.call();
     }
 
-    /// A task, or none that is due.
+    /// The answer to a claim: a task, or none is open.
     pub fn handle_claimed(&mut self, now: Now, answer: Result<Option<Assignment>, String>) {
         if !matches!(self.phase, Phase::Claiming) {
             return;
@@ -96,23 +96,23 @@ impl Worker {
                     self.timers.set(Timer::Claim, now.mono + self.settings.poll_interval);
                 }
             }
-            // It may have been made: then the same token gets the same task.
+            // If Redis has carried the claim out, the same token gets the same task.
             Err(reason) => self.unanswered(now, reason),
         }
     }
 
-    /// The runs of dead processes of this worker's name are lost, and the tasks are where it says.
+    /// The runs of dead processes of this worker's name are lost, and their tasks have these states.
     pub fn handle_recovered(&mut self, now: Now, answer: Result<Vec<(TaskId, State)>, String>) {
         let lost = match answer {
             Ok(lost) => lost,
             Err(reason) => return self.unanswered(now, reason),
         };
         self.answered();
-        lost.into_iter().for_each(|(task, state)| self.say(Note::Orphan(task, state)));
+        lost.into_iter().for_each(|(task, state)| self.log(Note::Orphan(task, state)));
         self.rest(now, Duration::ZERO);
     }
 
-    /// Takes a task; or gives it back, if it comes too late.
+    /// Takes a task. A stopping worker gives it back.
     fn begin(&mut self, now: Now, task: Assignment) {
         self.claims += 1;
         self.is_woken = false;
@@ -129,7 +129,7 @@ impl Worker {
         self.call();
     }
 
-    /// The task waits again; or it was not ours any more, and is where another component has moved it.
+    /// The task waits again, or another component has moved it before.
     pub fn handle_given_back(&mut self, now: Now, answer: Result<bool, String>) {
         let Phase::GivingBack { fence } = &self.phase else { return };
         let task = fence.task;
@@ -139,10 +139,10 @@ impl Worker {
         };
         self.answered();
         if is_ours {
-            self.say(Note::GivenBack(task));
+            self.log(Note::GivenBack(task));
             self.stopping.get_or_insert_default().given_back = Some(task);
         } else {
-            self.say(Note::Dropped(task, "another component has moved it".to_owned()));
+            self.log(Note::Dropped(task, "another component has moved it".to_owned()));
         }
         self.phase = Phase::Resting { is_idle: false };
         self.leave();
@@ -161,7 +161,7 @@ impl Worker {
         self.call();
     }
 
-    /// Redis has the result, or says what has become of the task meanwhile. The claim that went with the report is under way.
+    /// Redis has the result, or another state of the task. The claim that went with the report is under way.
     pub fn handle_reported(&mut self, now: Now, answer: Result<Option<String>, String>) {
         let dropped = match answer {
             Ok(dropped) => dropped,
@@ -195,7 +195,7 @@ impl Worker {
 
     fn over(&mut self, fence: Fence, dropped: Option<String>) {
         if let Some(found) = dropped {
-            self.say(Note::Dropped(fence.task, found));
+            self.log(Note::Dropped(fence.task, found));
         }
         self.effects.push_back(Effect::Forget(fence));
     }
@@ -220,7 +220,7 @@ impl Worker {
         }
     }
 
-    /// The lease of a run is renewed, or Redis says what has become of the task.
+    /// The lease of a run is renewed, or the run is lost, with the state of the task.
     pub fn handle_renewed(&mut self, now: Now, of: Option<&Fence>, answer: Result<Option<String>, String>) {
         if matches!(self.phase, Phase::Ended) {
             return;
@@ -228,7 +228,7 @@ impl Worker {
         let again = match answer {
             Ok(found) => {
                 if self.timers.is_set(&Timer::Retry) {
-                    // A call that waits for Redis to come back need not wait longer. Its own answer tells whether Redis is back: Redis
+                    // A pending call need not wait longer. Only its own answer shows the end of the outage: Redis
                     // may refuse this call alone, because a key has a wrong type.
                     self.timers.set(Timer::Retry, now.mono);
                 } else if !self.is_calling {
@@ -242,11 +242,11 @@ impl Worker {
         self.timers.set(Timer::Renew, now.mono + again);
     }
 
-    /// Ends a run whose task is not ours any more. A report tells that itself.
+    /// Ends a run that the worker has lost. The answer to a report shows the loss itself.
     fn renewed(&mut self, now: Now, of: Option<&Fence>, found: Option<String>) {
         let (Some(of), Some(found)) = (of, found) else { return };
         if matches!(self.phase, Phase::Busy(_)) && self.held() == Some(of) {
-            self.say(Note::Dropped(of.task, found));
+            self.log(Note::Dropped(of.task, found));
             self.end_run(now, super::Ending::Lost);
         }
     }

@@ -1,4 +1,4 @@
-//! The run of a program, from the claim to what has come of it, with the signals that end it.
+//! The run of a program, from the claim to its outcome, with the signals that end it.
 
 use super::{Assignment, Effect, Outcome, Phase, Timer, Worker};
 use base::Now;
@@ -9,7 +9,7 @@ use proc::ladder::{RunMachine, StartFailure, Step, Terms};
 pub(super) struct Run {
     task: Assignment,
     state: State,
-    /// Why it is being ended, if it is.
+    /// The reason for an early end.
     ending: Option<Ending>,
 }
 
@@ -23,9 +23,8 @@ enum State {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// It took too long.
     TimedOut,
-    /// Its task is not ours any more.
+    /// Another worker has the task.
     Lost,
     /// The worker stops.
     Stopped,
@@ -39,14 +38,14 @@ impl Run {
 
 impl Worker {
     pub(super) fn start(&mut self, now: Now, task: Assignment) {
-        // From the claim on, as a server counts it.
+        // The limit counts from the claim on, as at the server.
         self.timers.put(Timer::Limit, task.timeout.map(|limit| now.mono + limit));
         let doubted = self.doubts.is_due(now.mono, &task.program);
         self.effects.push_back(Effect::Prepare { task: Box::new(task.clone()), doubted });
         self.phase = Phase::Busy(Box::new(Run { task, state: State::Preparing, ending: None }));
     }
 
-    /// The program is there, or cannot be had.
+    /// The program is there, or cannot be fetched.
     pub fn handle_prepared(&mut self, now: Now, outcome: Result<(), String>) {
         let Phase::Busy(run) = &mut self.phase else { return };
         if !matches!(run.state, State::Preparing) {
@@ -81,7 +80,7 @@ impl Worker {
         }
     }
 
-    /// The program has ended; what it started may still be there.
+    /// The program has ended; processes that it started may be left.
     pub fn handle_exited(&mut self) {
         let Phase::Busy(run) = &mut self.phase else { return };
         let State::Run(machine @ RunMachine { end: None, .. }) = &mut run.state else { return };
@@ -96,7 +95,7 @@ impl Worker {
         self.step(now, |machine, terms| machine.handle_tree(now, left, terms));
     }
 
-    /// Does what the processes of the run need after an event.
+    /// Carries out the next step for the processes of the run after an event.
     fn step(&mut self, now: Now, event: impl FnOnce(&mut RunMachine<()>, &Terms) -> Step) {
         let terms = Terms::of_worker(self.settings.kill_interval, self.settings.straggler_grace);
         let Phase::Busy(run) = &mut self.phase else { return };
@@ -107,7 +106,7 @@ impl Worker {
             Step::Wait => {}
             Step::Signal(signal) => self.effects.push_back(Effect::Signal(signal)),
             Step::Sweep(signal) => self.effects.extend([Effect::Signal(signal), Effect::CheckTree]),
-            // Processes that withstand every signal do not keep the worker from its next task.
+            // Processes that survive every signal do not keep the worker from its next task.
             Step::Over | Step::Withstood => match run.ending {
                 None => self.collect(Outcome::Executed),
                 Some(ending) => self.ended_early(now, ending),
@@ -115,7 +114,7 @@ impl Worker {
         }
     }
 
-    /// Nothing of the run is left, and it did not end by itself.
+    /// No process is left of a run that was ended.
     fn ended_early(&mut self, now: Now, ending: Ending) {
         let Phase::Busy(run) = &self.phase else { return };
         let (fence, limit) = (run.task.fence.clone(), run.task.timeout.unwrap_or_default());
@@ -142,24 +141,24 @@ impl Worker {
         self.effects.push_back(Effect::Collect(outcome));
     }
 
-    /// What the run has written is at hand, and the error output says whether it has failed.
+    /// The outputs of the run have been read; a run with an error output has failed.
     pub fn handle_collected(&mut self, now: Now, has_failed: bool) {
         let Phase::Busy(run) = &self.phase else { return };
         if !matches!(run.state, State::Collecting) {
             return;
         }
         let fence = run.task.fence.clone();
-        self.doubts.note(&run.task.program, has_failed);
+        self.doubts.handle_end(&run.task.program, has_failed);
         self.report(now, fence, has_failed);
     }
 
-    /// The result is not wanted, or comes too late: the program is to end. A program that has ended by itself keeps its result, unless the
-    /// task is lost.
+    /// Ends the program, whose result is not wanted or would come too late. A program that has ended by itself keeps its result,
+    /// unless the task is lost.
     pub(super) fn end_run(&mut self, now: Now, ending: Ending) {
         let Phase::Busy(run) = &mut self.phase else { return };
         match &run.state {
             State::Run(RunMachine { end: Some(()), .. }) | State::Collecting if ending != Ending::Lost => {}
-            // The processes that are left of it are being ended already.
+            // The remaining processes are being ended already.
             State::Run(RunMachine { end: Some(()), .. }) | State::Collecting => run.ending = Some(ending),
             State::Preparing => {
                 if run.ending.replace(ending).is_none() {
@@ -174,13 +173,13 @@ impl Worker {
         }
     }
 
-    /// Ends the program, as soon as it runs.
+    /// Ends the program, or does so when it has started.
     fn terminate(&mut self, now: Now) {
         self.timers.clear(&Timer::Limit);
         self.step(now, |machine, terms| machine.end(now, terms));
     }
 
-    /// No more time for what is to end.
+    /// Ends the grace time of processes that are being ended.
     pub(super) fn hurry(&mut self, now: Now) {
         self.step(now, |machine, _| machine.hurry(now));
     }
@@ -188,7 +187,7 @@ impl Worker {
     pub(super) fn run_timer(&mut self, now: Now, timer: Timer) {
         match timer {
             Timer::Limit => self.end_run(now, Ending::TimedOut),
-            // A process that was born since the last signal may have been missed: once more and again.
+            // The last signal may have missed a process that was born meanwhile.
             _ => self.step(now, |machine, terms| machine.handle_timeout(now, terms)),
         }
     }

@@ -2,7 +2,7 @@
 #![cfg(test)]
 
 use super::*;
-use crate::engine::outage::{RETRY_FIRST, SAY_AGAIN_AFTER};
+use crate::engine::outage::{LOG_AGAIN_AFTER, RETRY_FIRST};
 use base::tdf::WorkerName;
 
 const SETTINGS: Settings = Settings {
@@ -147,7 +147,7 @@ fn a_pause_that_the_user_wants_is_kept_and_an_idle_worker_is_woken() {
 fn a_claim_without_an_answer_is_made_again_with_the_same_token() {
     let mut story = Story::claiming();
     story.worker.handle_claimed(story.now, away());
-    story.does(&[Effect::Say(Note::Away("gone".into()))]);
+    story.does(&[Effect::Log(Note::Away("gone".into()))]);
     for pause in [RETRY_FIRST, RETRY_FIRST * 2] {
         assert_eq!(story.next(), Some((Timer::Retry, pause)));
         story.does(&[Effect::Claim(0)]);
@@ -158,7 +158,7 @@ fn a_claim_without_an_answer_is_made_again_with_the_same_token() {
     story.does(&[Effect::Claim(0)]);
     story.worker.handle_claimed(story.now, Ok(Some(task(7))));
     let prepare = Effect::Prepare { task: Box::new(task(7)), doubted: false };
-    story.does(&[Effect::Say(Note::Back), prepare]);
+    story.does(&[Effect::Log(Note::Back), prepare]);
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn a_program_goes_on_while_redis_is_away_and_its_result_is_kept_and_reported() {
     assert_eq!(story.next(), Some((Timer::Renew, RENEWAL_INTERVAL)));
     story.does(&[Effect::Renew(Some(fence(1)))]);
     story.worker.handle_renewed(story.now, Some(&fence(1)), away());
-    story.does(&[Effect::Say(Note::Away("gone".into()))]);
+    story.does(&[Effect::Log(Note::Away("gone".into()))]);
     for pause in [100, 200, 400, 800, 1000, 1000] {
         assert_eq!(story.next(), Some((Timer::Renew, Duration::from_millis(pause))));
         story.does(&[Effect::Renew(Some(fence(1)))]);
@@ -211,7 +211,7 @@ fn a_program_goes_on_while_redis_is_away_and_its_result_is_kept_and_reported() {
     assert_eq!(story.next(), Some((Timer::Retry, Duration::ZERO)));
     story.does(&[report(1, Some(1))]);
     story.worker.handle_reported(story.now, Ok(None));
-    story.does(&[Effect::Say(Note::Back), Effect::Forget(fence(1))]);
+    story.does(&[Effect::Log(Note::Back), Effect::Forget(fence(1))]);
 }
 
 /// A key of a wrong type: the claims are refused, and the renewals are not.
@@ -221,13 +221,13 @@ fn a_call_that_redis_refuses_alone_is_said_once_an_hour() {
     let refused = || Err("the key ns:open is no sorted set".to_owned());
     story.worker.handle_claimed(story.now, refused());
     let mut said = Vec::new();
-    let end = story.now.mono + SAY_AGAIN_AFTER + Duration::from_secs(120);
+    let end = story.now.mono + LOG_AGAIN_AFTER + Duration::from_secs(120);
     while story.now.mono < end {
         for effect in story.effects() {
             match effect {
                 Effect::Renew(of) => story.worker.handle_renewed(story.now, of.as_ref(), Ok(None)),
                 Effect::Claim(_) => story.worker.handle_claimed(story.now, refused()),
-                Effect::Say(note) => said.push(note),
+                Effect::Log(note) => said.push(note),
                 other => panic!("{other:?}"),
             }
         }
@@ -237,11 +237,11 @@ fn a_call_that_redis_refuses_alone_is_said_once_an_hour() {
     assert_eq!(said, [refusal.clone(), refusal]);
     story.effects();
     story.worker.handle_claimed(story.now, Err("another".to_owned()));
-    story.does(&[Effect::Say(Note::Away("another".to_owned()))]);
+    story.does(&[Effect::Log(Note::Away("another".to_owned()))]);
     story.worker.handle_claimed(story.now, Err("and another".to_owned()));
     story.does(&[]);
     story.worker.handle_claimed(story.now, Ok(None));
-    story.does(&[Effect::Say(Note::Back)]);
+    story.does(&[Effect::Log(Note::Back)]);
 }
 
 #[test]
@@ -249,16 +249,16 @@ fn what_a_dead_process_has_left_is_reported_or_lost_first() {
     let mut story = Story::new(SETTINGS, vec![fence(1), fence(2)]);
     story.does(&[report(1, None)]);
     story.worker.handle_reported(story.now, away());
-    story.does(&[Effect::Say(Note::Away("gone".into()))]);
+    story.does(&[Effect::Log(Note::Away("gone".into()))]);
     assert_eq!(story.next().unwrap().0, Timer::Retry);
     story.does(&[report(1, None)]);
     story.worker.handle_reported(story.now, Ok(None));
-    story.does(&[Effect::Say(Note::Back), Effect::Forget(fence(1)), report(2, None)]);
+    story.does(&[Effect::Log(Note::Back), Effect::Forget(fence(1)), report(2, None)]);
     story.worker.handle_reported(story.now, Ok(Some("open, round 1".into())));
     let dropped = Note::Dropped(TaskId(2), "open, round 1".into());
-    story.does(&[Effect::Say(dropped), Effect::Forget(fence(2)), Effect::Recover]);
+    story.does(&[Effect::Log(dropped), Effect::Forget(fence(2)), Effect::Recover]);
     story.worker.handle_recovered(story.now, Ok(vec![(TaskId(3), State::Open)]));
-    story.does(&[Effect::Say(Note::Orphan(TaskId(3), State::Open)), Effect::Claim(0)]);
+    story.does(&[Effect::Log(Note::Orphan(TaskId(3), State::Open)), Effect::Claim(0)]);
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn a_run_that_is_not_ours_any_more_is_ended_and_not_reported() {
     story.does(&[Effect::Renew(Some(fence(1)))]);
     story.worker.handle_renewed(story.now, Some(&fence(1)), Ok(Some("expired".into())));
     let dropped = Note::Dropped(TaskId(1), "expired".into());
-    story.does(&[Effect::Say(dropped), Effect::Signal(Signal::Terminate)]);
+    story.does(&[Effect::Log(dropped), Effect::Signal(Signal::Terminate)]);
     story.ends();
     story.does(&[Effect::Discard]);
     assert_eq!(story.next(), Some((Timer::Claim, SETTINGS.pause_after_failure)));
@@ -332,7 +332,7 @@ fn a_worker_that_can_run_nothing_gives_back_and_ends() {
     story.does(&[Effect::Discard, Effect::GiveBack(fence(1))]);
     story.worker.handle_given_back(story.now, Ok(true));
     let end = End::Broken("disk full".into());
-    story.does(&[Effect::Say(Note::GivenBack(TaskId(1))), Effect::Exit(end)]);
+    story.does(&[Effect::Log(Note::GivenBack(TaskId(1))), Effect::Exit(end)]);
 }
 
 #[test]
@@ -348,7 +348,7 @@ fn a_stop_ends_the_program_and_gives_its_task_back() {
     story.does(&[Effect::Discard, Effect::GiveBack(fence(1))]);
     story.worker.handle_given_back(story.now, Ok(true));
     let end = End::Stopped { given_back: Some(TaskId(1)) };
-    story.does(&[Effect::Say(Note::GivenBack(TaskId(1))), Effect::Exit(end)]);
+    story.does(&[Effect::Log(Note::GivenBack(TaskId(1))), Effect::Exit(end)]);
 }
 
 #[test]
@@ -362,7 +362,7 @@ fn a_task_that_was_moved_meanwhile_is_not_called_given_back() {
     let effects = story.effects();
     assert!(matches!(
         effects[..],
-        [Effect::Say(Note::Dropped(TaskId(1), _)), Effect::Exit(End::Stopped { given_back: None })]
+        [Effect::Log(Note::Dropped(TaskId(1), _)), Effect::Exit(End::Stopped { given_back: None })]
     ));
 }
 

@@ -1,7 +1,7 @@
 //! A command as a callback: the task on its standard input, its exit code as the answer.
 //!
-//! Each command has a process group of its own, which ends with the manager: by a signal if the manager is told to stop, and by a
-//! [`Heir`] if it is killed.
+//! Each command has a process group of its own, which ends with the manager: by a signal if the manager is to stop, and by a
+//! [`CommandGuard`] if it is killed.
 
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
@@ -16,24 +16,24 @@ use crate::wire::Task;
 use proc::signals::{Signals, with_clean_mask};
 use proc::{clock, readable};
 
-/// A command that takes longer holds up every other task of its manager, so that it is told.
+/// A longer command is logged, because it delays every other task of its manager.
 const LONG: Duration = Duration::from_secs(10);
 
-/// Between SIGTERM and SIGKILL to what a command leaves behind when the manager stops, and between two looks at it.
+/// Time between SIGTERM and SIGKILL to the remains of a command when the manager stops, and between two checks of them.
 const GRACE: Duration = Duration::from_secs(2);
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A process that outlives the manager by a moment, to end the command that runs then.
-pub struct Heir {
+pub struct CommandGuard {
     /// The process group of the present command, or an empty line.
     line: ChildStdin,
 }
 
-impl Heir {
+impl CommandGuard {
     const SCRIPT: &'static str = "trap '' HUP INT TERM; group=; while read -r next; do group=$next; done; \
         if [ -n \"$group\" ]; then kill -s KILL -- \"-$group\"; fi";
 
-    /// Starts it, in a process group of its own: what is sent to the manager's is not for it.
+    /// Starts the guard, in a process group of its own: signals to the group of the manager do not reach it.
     ///
     /// # Errors
     /// When the system refuses a process.
@@ -61,20 +61,20 @@ pub fn run(
     line: &str,
     task: &Task,
     signals: &mut Signals,
-    heir: &mut Heir,
+    guard: &mut CommandGuard,
     is_stopping: &mut bool,
 ) -> Result<(), CallbackError> {
     let mut command = Command::new("/bin/sh");
     command.args(["-c", line]).stdin(Stdio::piped()).process_group(0);
     let mut child = with_clean_mask(|| command.spawn()).map_err(|error| format!("cannot start /bin/sh: {error}"))?;
-    heir.tell(Some(Pid::from_child(&child)));
+    guard.tell(Some(Pid::from_child(&child)));
     let stdin = child.stdin.take();
     let text = task.to_json().to_string() + "\n";
     // A command may read as slowly as it likes, or not at all.
     let ended = std::thread::scope(|scope| {
         scope.spawn(move || {
             if let Some(mut stdin) = stdin {
-                // It fails when the command does not read to the end, which is its own business.
+                // A command need not read its input to the end, so that the write may fail.
                 let _ = stdin.write_all(text.as_bytes());
             }
         });
@@ -88,7 +88,7 @@ pub fn run(
         }
         if status.success() { Ok(()) } else { Err(format!("{line:?} ended with {status}").into()) }
     });
-    heir.tell(None);
+    guard.tell(None);
     ended
 }
 
@@ -96,12 +96,12 @@ pub fn run(
 fn wait(child: &Child, signals: &mut Signals, about: &str) -> io::Result<bool> {
     let group = Pid::from_child(child);
     let end = pidfd_open(group, PidfdFlags::empty())?;
-    let (began, mut is_told, mut came) = (clock::now().mono, false, 0);
+    let (began, mut is_logged, mut came) = (clock::now().mono, false, 0);
     loop {
         let left = LONG.checked_sub(clock::now().mono.since(began));
-        if left.is_none() && !is_told {
+        if left.is_none() && !is_logged {
             log::warn!("{about} has not ended after {} s; the other tasks wait for it", LONG.as_secs());
-            is_told = true;
+            is_logged = true;
         }
         let ready = readable::wait([end.as_fd(), signals.as_fd()], left);
         for _ in signals.read() {

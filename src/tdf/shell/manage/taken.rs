@@ -15,36 +15,35 @@ pub(super) const COUNT: usize = 16;
 /// Bytes of tasks after which no further one is taken: their outputs are held in memory.
 const BYTES_MAX: usize = 16 << 20;
 
-/// Where tasks are taken from.
-pub(super) enum Place<'a> {
+/// The tasks of a set that are to be taken.
+pub(super) enum Selection<'a> {
     /// From this rank on.
     From(usize),
-    /// These.
     Ids(&'a [TaskId]),
 }
 
-/// The taken tasks.
-pub(super) struct Taken {
+/// The answer to an attempt to take tasks.
+pub(super) struct TakenTasks {
     /// The tasks, and how often the callback of each has failed.
     pub(super) tasks: Vec<(Task, u32)>,
     /// Entries that other managers have, or that wait for another attempt.
     pub(super) passed: usize,
     /// Entries that were looked at.
     pub(super) looked: usize,
-    /// Entries of these that have no hash, and were not known before.
+    /// New entries without a hash.
     pub(super) poisoned: Vec<Vec<u8>>,
 }
 
-pub(super) fn call(identity: &str, lease: Duration, set: State, place: &Place<'_>) -> Call {
+pub(super) fn call(identity: &str, lease: Duration, set: State, selection: &Selection<'_>) -> Call {
     let call = Call::new(scripts::TAKE).arg(identity).arg(lease.as_secs().to_string());
     let call = call.arg(COUNT.to_string()).arg(BYTES_MAX.to_string()).arg(words::state(set));
-    match place {
-        Place::From(rank) => call.arg("from").arg(rank.to_string()),
-        Place::Ids(ids) => ids.iter().fold(call.arg("ids"), |call, id| call.arg(id.to_string())),
+    match selection {
+        Selection::From(rank) => call.arg("from").arg(rank.to_string()),
+        Selection::Ids(ids) => ids.iter().fold(call.arg("ids"), |call, id| call.arg(id.to_string())),
     }
 }
 
-impl Taken {
+impl TakenTasks {
     pub(super) fn read(value: Value, set: State) -> Option<Self> {
         let [passed, looked, rows, poisoned] = reply::list(value)?.try_into().ok()?;
         let poisoned = reply::list(poisoned)?.into_iter().map(reply::bytes).collect::<Option<_>>()?;

@@ -24,7 +24,7 @@ pub struct Claimed {
     pub program: String,
     /// Where it comes from; not checked.
     pub source: String,
-    /// What follows `./run.sh` in the command, as it is.
+    /// The text behind `./run.sh` in the command, as it is.
     pub input: Vec<u8>,
     /// How long the run may take; `None` for ever.
     pub timeout: Option<Duration>,
@@ -35,7 +35,7 @@ pub struct Claimed {
 }
 
 impl Claimed {
-    /// What a report of this run says it is about.
+    /// The fence of the run.
     #[must_use]
     pub fn fence(&self) -> Fence {
         Fence { task: self.task, round: self.round, worker: self.worker.clone(), started: self.started.clone() }

@@ -20,10 +20,10 @@ use controller::hosted::questions::Questions;
 use controller::hosted::{ControllerLink, FromController};
 use proc::{clock, logging, readable};
 
-/// The numbers of the requests for tasks of earlier times; those of the engine are smaller.
+/// The numbers of the requests for tasks of an earlier controller; those of the engine are smaller.
 const LISTINGS: u64 = 1 << 63;
 
-/// Tasks of one phase that are looked at after a start.
+/// Tasks of one phase that are listed after a start.
 const LISTED_MAX: u64 = 1000;
 
 /// The thread.
@@ -92,7 +92,7 @@ impl PoolThread {
         }
     }
 
-    /// Tasks that an earlier controller has submitted: those whose runs have become others' meanwhile are ended.
+    /// Tasks that an earlier controller has submitted: those whose runs are lost are killed.
     fn take_listed(&mut self, body: &[u8]) {
         match tasks(&agents::all(), 0, 0).decode(body) {
             Ok(listing) => {
@@ -126,7 +126,8 @@ impl PoolThread {
             }
             Answer::Renewed(fences, lost) => {
                 let lost = lost.map(|lost| {
-                    let of = |lost: &super::super::Lost| fences.iter().find(|fence| fence.task == lost.task).cloned();
+                    let of =
+                        |lost: &super::super::LostRun| fences.iter().find(|fence| fence.task == lost.task).cloned();
                     lost.iter().filter_map(|lost| Some((of(lost)?, found(&lost.state, &lost.round)))).collect()
                 });
                 self.pool.handle_renewed(now, lost.map_err(|error| unanswered(&error)));
@@ -173,7 +174,7 @@ impl PoolThread {
                 }
                 Effect::Report(run) => match self.result(run, results) {
                     Some(finished) => asked.push(Call::Report(run, finished)),
-                    // A user has removed it: the task waits again when its lease has ended.
+                    // A user has removed the result: the task waits again when its lease has ended.
                     None => self.pool.handle_reported(clock::now(), run, Ok(Some("without its result".to_owned()))),
                 },
                 Effect::Keep(run) => {

@@ -1,4 +1,4 @@
-//! What a server has decided of a task, as the script that does it reads it.
+//! The decision of a server about a task, as its script reads it.
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ pub(super) fn encode(facts: &Facts, verdict: &Verdict) -> Option<Value> {
     })
 }
 
-/// What becomes of a task that is in no set; its fence is its state and round.
+/// The decision about a task in no set; the fence is its state and round.
 pub(super) fn encode_adoption(facts: &Facts, verdict: &Verdict) -> Option<Value> {
     let state = words::state(facts.state?);
     let (hops, is_loss) = match verdict {
@@ -33,7 +33,7 @@ pub(super) fn encode_adoption(facts: &Facts, verdict: &Verdict) -> Option<Value>
     Some(json!(["adopt", facts.task.to_string(), state, facts.round.to_string(), "", hop::encode(hops), is_loss]))
 }
 
-/// An entry that nothing can be done with.
+/// A poisoned entry.
 pub(super) fn encode_poison(id: &[u8], set: State, sentence: &str) -> Value {
     let digits: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
     json!(["poison", digits, words::state(set), "", "", sentence])

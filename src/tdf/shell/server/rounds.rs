@@ -1,4 +1,4 @@
-//! The rounds of a server: all entries of the sets, in chunks, of which those are looked at that are new or due.
+//! The rounds of a server: the entries of the sets are walked through in chunks, and new or due entries are judged.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ use proc::clock;
 /// Tasks whose facts are read, or that are moved, by one script: it keeps claims waiting for one to two milliseconds.
 const CHUNK: usize = 100;
 
-/// The same for open tasks, most of which only wait.
+/// Open tasks of one script, most of which only wait.
 const OPEN_CHUNK: usize = 200;
 
 /// Ids that one script looks for in the sets.
@@ -31,39 +31,39 @@ const STRAYS_CHUNK: usize = 400;
 /// Ids that are read in one command.
 const PAGE: usize = 2_000;
 
-/// Ids that one round looks at for tasks in no set: a namespace with a million tasks is gone through within a few rounds.
+/// Ids that one round checks for tasks in no set: a namespace with a million tasks is checked within a few rounds.
 const STRAYS_PER_ROUND: u64 = 50_000;
 
-/// How long a task must be in no set: an original component has it there between two commands.
+/// Time that a task must be in no set: an original component has tasks there between two commands.
 const STRAY_GRACE: f64 = 5.0;
 
-/// When an entry that nothing can be done with is looked at again: a user may have mended it. Seconds.
+/// Seconds before a poisoned entry is judged again: a user may have mended it.
 const POISON_INTERVAL: f64 = 60.0;
 
-/// Entries of our own keys that one command looks at.
+/// Entries of our own keys that one command reads.
 const TIDY_COUNT: &str = "1000";
 
 /// Our keys that have entries for tasks.
 const TIDIED: [&str; 5] = ["leases", "losses", "poisoned", "callback_attempts", "callback_holders"];
 
-/// Poisoned entries that are remembered, so that each is told once.
-const TOLD_MAX: usize = 10_000;
+/// Poisoned entries that are remembered, so that each is logged once.
+const LOGGED_MAX: usize = 10_000;
 
 /// An entry of a set, with its number and score if it is a task's; and a page of entries with their scores.
 type Entry<'a> = (&'a [u8], Option<(TaskId, f64)>);
 type Page = Vec<(Vec<u8>, f64)>;
 
-/// What a server knows between its rounds.
+/// The state of a server between its rounds.
 pub(super) struct Rounds {
     max_losses: u32,
     presence: Presence,
     open: Watch,
     running: Watch,
-    /// Poisoned entries that were told.
-    told: BTreeSet<Vec<u8>>,
+    /// Poisoned entries that were logged.
+    logged: BTreeSet<Vec<u8>>,
     /// Tasks that were in no set, and since when: the state and round must stay for [`STRAY_GRACE`].
     strays: Vec<(TaskId, Option<State>, u32, f64)>,
-    /// The next id that is looked at for that; `None` when all were.
+    /// The next id of that check; `None` at its end.
     stray_cursor: Option<u64>,
 }
 
@@ -73,7 +73,7 @@ struct Chunk {
     length: usize,
     facts: Vec<Facts>,
     poisoned: Vec<(Vec<u8>, Poison)>,
-    /// Of open tasks: until when each one waits, in unix seconds, in the order in which they were asked for.
+    /// The end of the wait of each open task, in unix seconds, in the order of the request.
     waits: Vec<Option<f64>>,
 }
 
@@ -84,19 +84,19 @@ impl Rounds {
             presence: Presence::default(),
             open: Watch::default(),
             running: Watch::default(),
-            told: BTreeSet::new(),
+            logged: BTreeSet::new(),
             strays: Vec::new(),
             stray_cursor: None,
         }
     }
 
-    /// Everything is to be looked at again.
+    /// Forgets all observations.
     pub(super) fn forget(&mut self) {
         let presence = std::mem::take(&mut self.presence);
         *self = Self { presence, ..Self::new(self.max_losses) };
     }
 
-    /// Redis has told its time.
+    /// Redis has answered with its time.
     pub(super) fn handle_answer(&mut self, time: f64) {
         self.presence.handle_answer(clock::now().mono, time);
     }
@@ -116,7 +116,7 @@ impl Rounds {
         self.stray_cursor.get_or_insert(1);
     }
 
-    /// One round. Says how many tasks it has moved.
+    /// One round. Returns the number of moved tasks.
     pub(super) fn round(&mut self, namespace: &mut Namespace, mends: bool) -> Result<usize, RedisError> {
         let mut moved = self.drain(namespace, State::Executed)?;
         moved += self.walk(namespace, State::Running)?;
@@ -130,11 +130,11 @@ impl Rounds {
         Ok(moved)
     }
 
-    /// Judges what was heard.
-    pub(super) fn judge_heard(&mut self, namespace: &mut Namespace, facts: &[Facts]) -> Result<(), RedisError> {
+    /// Judges the facts of messages.
+    pub(super) fn judge_reported(&mut self, namespace: &mut Namespace, facts: &[Facts]) -> Result<(), RedisError> {
         for chunk in facts.chunks(CHUNK) {
             let decisions = chunk.iter().filter_map(|facts| {
-                // The score of an entry is the time of the script that has told of it.
+                // The score of an entry is the time of the script that has sent the message.
                 let at = self.moment(facts.score, facts.score);
                 let is_report = facts.set == Some(State::Executed);
                 is_report.then(|| decision::encode(facts, &judge(facts, at))).flatten()
@@ -166,8 +166,8 @@ impl Rounds {
         }
     }
 
-    /// Looks at the entries of a set that are new or due. It goes from the highest rank down, because claims take entries away at the
-    /// other end: none is passed over.
+    /// Judges the new or due entries of a set, from the highest rank down: claims remove entries at the other end, and no entry is
+    /// skipped.
     fn walk(&mut self, namespace: &mut Namespace, set: State) -> Result<usize, RedisError> {
         let (mut first, mut moved) = (0, 0);
         self.watch(set).begin();
@@ -179,7 +179,7 @@ impl Rounds {
                 match decision::task_of(id) {
                     Some(task) if !self.watch(set).is_due(task, *score, now) => {}
                     Some(task) => due.push((id.as_slice(), Some((task, *score)))),
-                    None => due.extend((!self.told.contains(id)).then_some((id.as_slice(), None))),
+                    None => due.extend((!self.logged.contains(id)).then_some((id.as_slice(), None))),
                 }
             }
             let size = if set == State::Open { OPEN_CHUNK } else { CHUNK };
@@ -209,7 +209,7 @@ impl Rounds {
         for ((id, entry), wait) in entries.iter().zip(&chunk.waits) {
             if let (Some((task, _)), Some(until)) = (entry, wait) {
                 self.watch(set).look_again(*task, *until);
-                self.told.remove(*id);
+                self.logged.remove(*id);
             }
         }
         let mut decisions = Vec::new();
@@ -217,7 +217,7 @@ impl Rounds {
             let (task, now) = (facts.task, chunk.now);
             let first_seen = self.watch(set).first_seen(task, now);
             let verdict = judge(facts, self.moment(now, first_seen));
-            self.told.remove(task.to_string().as_bytes());
+            self.logged.remove(task.to_string().as_bytes());
             match &verdict {
                 Verdict::Wait(until) => self.watch(set).look_again(task, *until),
                 Verdict::NoStart => self.tell_start(namespace, facts, now)?,
@@ -235,7 +235,7 @@ impl Rounds {
         Ok(done)
     }
 
-    /// Reads facts, and hears of Redis.
+    /// Reads facts, and observes the presence of Redis.
     fn read(&mut self, namespace: &mut Namespace, call: Call) -> Result<Chunk, RedisError> {
         let chunk = read(namespace, call)?;
         self.handle_answer(chunk.now);
@@ -258,9 +258,9 @@ impl Rounds {
         Ok(())
     }
 
-    /// Counts a poisoned entry, and tells it once.
+    /// Counts a poisoned entry, and logs it once.
     fn tell(&mut self, namespace: &mut Namespace, set: State, id: &[u8], sentence: &str) -> Result<(), RedisError> {
-        if self.told.len() < TOLD_MAX && self.told.insert(id.to_vec()) {
+        if self.logged.len() < LOGGED_MAX && self.logged.insert(id.to_vec()) {
             let (name, shown) = (namespace.name(), id.escape_ascii());
             log::warn!("passing over \"{shown}\" in {name}:{}: {sentence}", words::state(set));
             apply(namespace, vec![decision::encode_poison(id, set, sentence)])?;
@@ -268,12 +268,12 @@ impl Rounds {
         Ok(())
     }
 
-    /// Sets that are drained have no watch of their own: nothing of them is asked for.
+    /// The watch of a set. Drained sets need none.
     fn watch(&mut self, set: State) -> &mut Watch {
         if set == State::Open { &mut self.open } else { &mut self.running }
     }
 
-    /// Puts tasks back that are in no set and have stayed there.
+    /// Puts tasks back that have been in no set for [`STRAY_GRACE`].
     fn mend_strays(&mut self, namespace: &mut Namespace) -> Result<usize, RedisError> {
         let mut moved = 0;
         for (task, state, round, since) in std::mem::take(&mut self.strays) {
@@ -368,7 +368,7 @@ fn last_id(namespace: &mut Namespace) -> Result<u64, RedisError> {
     Ok(reply::parsed(value).unwrap_or_default())
 }
 
-/// Removes what our keys say of tasks that originals have moved on.
+/// Removes the entries of our keys for tasks that originals have moved on.
 fn tidy(namespace: &mut Namespace) -> Result<(), RedisError> {
     for name in TIDIED {
         let mut cursor = "0".to_owned();

@@ -1,4 +1,4 @@
-//! The files that a run writes to, and what of them is reported.
+//! The files that a run writes to, and the reported part of them.
 
 use std::fs::{self, File};
 use std::io;
@@ -38,7 +38,7 @@ impl Templates {
     }
 }
 
-/// Puts the values in, in one pass: a value is not looked at again.
+/// Replaces the variables in one pass: a value is not expanded again.
 fn fill(template: &str, program: &ProgramName, fence: &Fence) -> PathBuf {
     let (task, round) = (fence.task.to_string(), fence.round.to_string());
     let values =
@@ -56,7 +56,7 @@ fn fill(template: &str, program: &ProgramName, fence: &Fence) -> PathBuf {
     filled.into()
 }
 
-/// A new file in the place of an old one, whatever that is: an earlier program may have put a link or a pipe there.
+/// A new file in the place of an old one, which may be a link or a pipe of an earlier program.
 fn create(path: &Path) -> io::Result<File> {
     let open = || File::options().read(true).write(true).create_new(true).mode(0o644).open(path);
     match open() {
@@ -72,10 +72,10 @@ fn create(path: &Path) -> io::Result<File> {
     }
 }
 
-/// The content of a file; of more than `max` bytes the beginning and the end, with a line between them that says so.
+/// The content of a file; of more than `max` bytes the beginning and the end, with a line about the cut between them.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the system.
 pub(super) fn read(file: &File, max: u64) -> io::Result<Vec<u8>> {
     let length = file.metadata()?.len();
     let pieces =

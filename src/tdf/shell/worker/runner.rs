@@ -1,4 +1,4 @@
-//! The one run of a worker as the system sees it: its program, its files, its processes. The engine decides, this obeys.
+//! The one run of a worker at the level of the system: its program, its files, its processes. The engine decides.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -9,7 +9,7 @@ use super::output::{self, Outputs, Templates};
 use crate::engine::worker::{Assignment, Outcome, StartFailure, Worker};
 use crate::shell::LogLine;
 use crate::shell::results::Finished;
-use agent::source::{Held, ProgramName};
+use agent::source::{HeldProgram, ProgramName};
 use base::Mono;
 use proc::clock;
 use proc::process::{ChildEnd, CommandError};
@@ -20,7 +20,7 @@ use proc::worker::commands::Commands;
 /// Marks every process of a run.
 const MARK: &str = "LLTS_RUN_TDF";
 
-/// Everything that outlives a run, and the run itself.
+/// The state that outlives a run, and the run itself.
 pub(super) struct Runner {
     root: PathBuf,
     templates: Templates,
@@ -34,7 +34,7 @@ struct Run {
     claimed: Mono,
     log: Vec<LogLine>,
     /// While the program may run.
-    program: Option<Held>,
+    program: Option<HeldProgram>,
     /// `None` for one that was not started.
     outputs: Option<Outputs>,
 }
@@ -63,7 +63,7 @@ impl Runner {
     }
 
     /// The program is there and stays as it is.
-    pub(super) fn hold(&mut self, program: Held) {
+    pub(super) fn hold(&mut self, program: HeldProgram) {
         if let Some(run) = &mut self.run {
             run.program = Some(program);
         }
@@ -74,7 +74,7 @@ impl Runner {
         self.run.as_ref().map(|run| run.task.program.as_str()).unwrap_or_default()
     }
 
-    /// Notes something for the log of the task.
+    /// Adds a line for the log of the task.
     pub(super) fn note(&mut self, text: String) {
         let now = clock::now().mono;
         if let Some(run) = &mut self.run {
@@ -89,7 +89,7 @@ impl Runner {
         let outputs = self.templates.create(&self.root, &program, &run.task.fence).map_err(StartFailure::Task)?;
         let line = command_line(&program, &run.task.input);
         self.note(format!("executing task: {}", String::from_utf8_lossy(line.as_bytes())));
-        // Before the start: whatever happens next, the processes are known by their mark.
+        // Before the start, so that the processes can be found by their mark at any time.
         self.write_record().map_err(StartFailure::Worker)?;
         let begun = self.commands.begin(line, &self.root, [&outputs.output, &outputs.error]);
         begun.map_err(|error| match error {
@@ -111,7 +111,7 @@ impl Runner {
 
     /// A child has ended: the shell of the program, or an orphan that it left behind.
     pub(super) fn reap(&mut self, worker: &mut Worker) {
-        // Before the start, the children are those of a fetch, which waits for them itself.
+        // Before the start, all children belong to a fetch, which waits for them itself.
         if self.run.as_ref().is_none_or(|run| run.outputs.is_none()) {
             return;
         }
@@ -122,7 +122,7 @@ impl Runner {
         }
     }
 
-    /// What the run has come to.
+    /// The result of the run.
     pub(super) fn collect(&mut self, outcome: Outcome) -> Option<Arc<Finished>> {
         let run = self.end()?;
         let (mut output, mut error) = (Vec::new(), Vec::new());

@@ -1,7 +1,8 @@
 //! The answers of the service to a running map.
 
 use super::super::take_up::limit;
-use super::{Asked, Running};
+use super::Running;
+use super::requests::Subject;
 use crate::map::Refused;
 use api::client::{ClientError, PARK_MAX, RequestId};
 use api::wire::client::ReplyError;
@@ -16,9 +17,9 @@ use term::output::note;
 impl Running<'_> {
     pub(super) fn handle_answer(&mut self, id: RequestId, frame: &[u8]) -> Result<(), Failure> {
         let now = clock::now().mono;
-        match self.asked.remove(&id) {
-            Some(Asked::Submit { frame: submit }) => self.handle_submitted(submit, frame)?,
-            Some(Asked::Task { number }) => match self.query.decode(frame) {
+        match self.requests.take(id) {
+            Some(Subject::Submit { frame: submit }) => self.handle_submitted(submit, frame)?,
+            Some(Subject::Task { number }) => match self.requests.read_task(frame) {
                 Ok(task) => self.map.handle_task(number, task),
                 Err(reply) if reply.is_limit() => self.map.handle_unwatched(now, number),
                 Err(reply) if reply.is_no_such_task() => {
@@ -27,14 +28,14 @@ impl Running<'_> {
                 }
                 Err(reply) => return Err(ClientError::from(reply).into()),
             },
-            Some(Asked::Following) => {
+            Some(Subject::Following) => {
                 if let Ok(begun) = results::begin("").decode(frame) {
                     self.follow(&begun);
                 }
             }
-            Some(Asked::Ends) => self.handle_ends(frame)?,
+            Some(Subject::Ends) => self.handle_ends(frame)?,
             // A refused retry leaves the task as it is; it counts as it has ended.
-            Some(Asked::Retry { number }) => self.map.handle_retried(number),
+            Some(Subject::Retry { number }) => self.map.handle_retried(number),
             None => {}
         }
         Ok(())
@@ -82,8 +83,7 @@ impl Running<'_> {
     }
 
     fn ask_for_ends(&mut self, cursor: &str) {
-        let id = self.pipeline.send(&results(self.prepared.job.as_str(), cursor, PARK_MAX));
-        self.asked.insert(id, Asked::Ends);
+        self.requests.send(Subject::Ends, &results(self.prepared.job.as_str(), cursor, PARK_MAX));
     }
 
     fn handle_ends(&mut self, frame: &[u8]) -> Result<(), Failure> {

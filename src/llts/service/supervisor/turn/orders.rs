@@ -22,9 +22,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         if order.is_lasting {
             self.starter.keep();
             self.tell_limit();
-            if let Some(controller) = self.children.get(&Role::Controller) {
-                controller.signal(SENT_RETIRE);
-            }
+            self.processes.signal(Role::Controller, SENT_RETIRE);
         }
         if let Some(agents) = order.agents
             && self.plan.handle_agents(clock::now().mono, agents)

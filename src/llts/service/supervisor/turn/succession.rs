@@ -18,8 +18,35 @@ use proc::signals::SENT_RETIRE;
 use proc::takeover::Successor;
 use proc::{clock, takeover};
 
+/// The restart that has brought this program, and the next one.
+pub(super) struct Restarts {
+    /// The request that made this program succeed another one in this process.
+    request: Option<String>,
+    /// Why the supervisor of another program, which was restarted, has ended, if this one has taken its place.
+    failure: Option<String>,
+    /// Whether the history has an incident about an agent that does not start after a restart.
+    has_incident: bool,
+    next: Option<Succession>,
+}
+
+impl Restarts {
+    pub(super) fn new(handover: Option<&Handover>, failure: Option<String>) -> Self {
+        let request = handover.map(|handover| handover.request.clone());
+        Self { request, failure, has_incident: false, next: None }
+    }
+
+    /// A request for another program is on its way. A trial ends first.
+    pub(super) fn want(&mut self) {
+        self.next.get_or_insert(Succession::Wanted);
+    }
+
+    pub(super) const fn take_failure(&mut self) -> Option<String> {
+        self.failure.take()
+    }
+}
+
 /// A request for another program.
-pub(super) enum Succession {
+enum Succession {
     /// It is on its way, behind the signal.
     Wanted,
     /// The controller tries the program.
@@ -35,7 +62,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         if self.plan.living().is_none() {
             return false;
         }
-        match self.succession.take() {
+        match self.restarts.next.take() {
             Some(Succession::Wanted) => self.begin_succession(),
             Some(Succession::Proven(successor)) => {
                 let why = self.become_program(&successor, true);
@@ -45,7 +72,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
                 self.refuse(successor, why);
             }
             other => {
-                self.succession = other;
+                self.restarts.next = other;
                 return false;
             }
         }
@@ -60,9 +87,9 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
             Err(error) => return log::error!("cannot read the request for a restart: {error}"),
         };
         log::info!("restart with {}", successor.program.display());
-        let checked = match self.is_ephemeral {
-            true => Err("it ends with the command that has started it".to_owned()),
-            false => self.check(&successor),
+        let checked = match self.lifeline {
+            Some(_) => Err("it ends with the command that has started it".to_owned()),
+            None => self.check(&successor),
         };
         match checked {
             // It is told of by the effect that follows.
@@ -70,7 +97,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
             Err(why) => return self.refuse(successor, why),
         }
         if self.plan.handle_try(clock::now().mono) {
-            self.succession = Some(Succession::Tried(successor));
+            self.restarts.next = Some(Succession::Tried(successor));
             return;
         }
         let why = self.become_program(&successor, false);
@@ -88,7 +115,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
     /// The program that the controller tries does not work.
     pub(super) fn reject(&mut self, why: &str) {
         self.starter.reject();
-        let Some(Succession::Tried(successor)) = self.succession.take() else { return };
+        let Some(Succession::Tried(successor)) = self.restarts.next.take() else { return };
         let mut why = format!("{} was tried, but {why}", successor.program.display());
         if let Err(error) = store::check_version(&self.config.paths.state_dir) {
             // The present program would fail at every start.
@@ -100,8 +127,8 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
 
     /// The program that the controller tries works.
     pub(super) fn prove(&mut self) {
-        if let Some(Succession::Tried(successor)) = self.succession.take() {
-            self.succession = Some(Succession::Proven(successor));
+        if let Some(Succession::Tried(successor)) = self.restarts.next.take() {
+            self.restarts.next = Some(Succession::Proven(successor));
         }
     }
 
@@ -117,27 +144,27 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         leave_incident(self.config, &format!("the service goes on as before: {why}"));
         let is_ready = |living: Living| living.role == Role::Controller && living.ready;
         if self.plan.living().is_some_and(|living| living.into_iter().any(is_ready)) {
-            self.signal(Role::Controller, SENT_RETIRE);
+            self.processes.signal(Role::Controller, SENT_RETIRE);
         }
     }
 
     /// Leaves an incident, once for each restart, if this agent cannot start after it.
     pub(super) fn tell_of_agent(&mut self, role: Role, reason: &str) {
         let fails = role != Role::Controller && !self.plan.is_ready(role) && reason.starts_with(FAILED);
-        if !fails || self.plan.renewal().is_none() || std::mem::replace(&mut self.is_told_of_agents, true) {
+        if !fails || self.plan.renewal().is_none() || std::mem::replace(&mut self.restarts.has_incident, true) {
             return;
         }
         leave_incident(
             self.config,
             &format!("{role} {reason}; it is started again and again: mend the cause, then restart"),
         );
-        self.signal(Role::Controller, SENT_RETIRE);
+        self.processes.signal(Role::Controller, SENT_RETIRE);
     }
 
     /// Takes up a request that arrived during another one. Its signal was ignored then; its file is still there.
     pub(super) fn take_up_next(&mut self) {
         if Successor::is_left(&self.config.paths.state_dir, takeover::SUPERVISOR) {
-            self.succession.get_or_insert(Succession::Wanted);
+            self.restarts.want();
         }
     }
 
@@ -147,7 +174,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         let mut handover = Handover::new(successor.id.clone(), self.lock.as_fd(), &given);
         handover.endpoints = self.starter.endpoints().cloned();
         handover.socket_is_open = self.starter.socket_is_open();
-        handover.strangers = self.strangers.iter().map(|pid| pid.as_raw_nonzero().get()).collect();
+        handover.strangers = self.processes.strangers().collect();
         handover.is_proven = is_proven;
         Ok(handover)
     }
@@ -155,7 +182,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
     fn given(&self) -> Result<Vec<Given<'_>>, String> {
         let living = self.plan.living().ok_or("it is stopping")?;
         let given = living.into_iter().filter_map(|living| {
-            let child = self.children.get(&living.role)?;
+            let child = self.processes.child(living.role)?;
             Some(Given { living, pid: child.pid(), out: child.out.fd(), err: child.err.fd() })
         });
         Ok(given.collect())
@@ -173,7 +200,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
                 return format!("the process that would go back to the present program cannot be started: {error}");
             }
         };
-        self.strangers.push(standby);
+        self.processes.add_stranger(standby);
         let (handover, given) = match (self.handover(successor, is_proven), self.given()) {
             (Ok(handover), Ok(given)) => (handover.with_way_back(stderr.as_fd(), &before), given),
             (Err(why), _) | (_, Err(why)) => return why,
@@ -202,7 +229,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
             self.take_up_next();
         }
         for Adopted { living, pid, out, err } in adopted {
-            self.children.insert(living.role, ChildProcess::adopt(pid, out, err)?);
+            self.processes.add(living.role, ChildProcess::adopt(pid, out, err)?);
         }
         if handover.is_some() {
             self.tell_ready();
@@ -220,7 +247,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         let why = format!("the new program cannot serve as the supervisor: {why}");
         log::error!("cannot restart: {why}");
         self.leave_incident(&why);
-        if let Some(request) = self.request.take() {
+        if let Some(request) = self.restarts.request.take() {
             self.write_renewal(Renewal { request, ..Renewal::refused(why) });
         }
         // It may serve as that program. It takes up the incident when it is ready again.
@@ -237,12 +264,12 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
                 log::error!("cannot ask the controller to make room: {error}");
             }
         }
-        self.signal(role, SENT_RETIRE);
+        self.processes.signal(role, SENT_RETIRE);
     }
 
     /// Notes the progress of the renewal for `llts restart`.
     pub(super) fn note_renewal(&self) {
-        let Some(request) = &self.request else { return };
+        let Some(request) = &self.restarts.request else { return };
         let (controller, agents_left) =
             self.plan.renewal().map_or((true, 0), |progress| (progress.controller, progress.agents_left));
         if controller && agents_left == 0 {

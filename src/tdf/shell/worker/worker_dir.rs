@@ -1,4 +1,4 @@
-//! The folder that a worker works in, and what it keeps there.
+//! The folder of a worker and its files there.
 //!
 //! ```text
 //! PROGRAM/                        a program, fetched or put there
@@ -29,16 +29,16 @@ pub fn runs(root: &Path) -> Result<Runs, RunsError> {
     Runs::in_folder(&root.join(OWN).join("runs"))
 }
 
-/// The folder, and the place of one worker in it.
+/// The folder of a worker, whose name no other process can take.
 #[derive(Debug)]
-pub(in crate::shell) struct Place {
+pub(in crate::shell) struct WorkerDir {
     pub(in crate::shell) root: PathBuf,
     pub(in crate::shell) own: PathBuf,
     _lock: StateLock,
 }
 
-impl Place {
-    /// Takes the place of the worker of this name, which only one process may have.
+impl WorkerDir {
+    /// Takes the name of the worker, which only one process may have.
     pub(in crate::shell) fn open(root: &Path, name: &WorkerName) -> Result<Self, WorkerStartError> {
         let failed = |source| WorkerStartError::Folder { path: root.to_owned(), source };
         let root = root.canonicalize().map_err(failed)?;
