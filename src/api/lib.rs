@@ -13,8 +13,9 @@
 //! | [`tools`] | archives of tools: unpacked once per host, copied per task; packed and checked for their authors |
 //! | [`archives_dir`] | the archives of a controller, as other processes of its machine find them |
 //! | [`trust`] | folders that another user may change are refused |
+//! | [`guest`] | a master in the process of a controller: its questions, and the life of each of its runs |
 //!
-//! The crate has no engine. Each module of [`wire`] is made of pure functions from bytes to types or back. No crate above spells a word
+//! The crate has one engine, [`guest::life`]. Each module of [`wire`] is made of pure functions from bytes to types or back. No crate above spells a word
 //! of this wire: it calls a function or takes a constant of [`base::words`]. [`config::Config`] is checked when it is read, and needs no check later.
 //!
 //! # Callers
@@ -42,6 +43,7 @@ pub mod archives_dir;
 pub mod client;
 pub mod config;
 pub mod contexts;
+pub mod guest;
 pub mod home;
 pub mod kept_config;
 pub mod reload;

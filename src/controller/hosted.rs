@@ -10,9 +10,6 @@
 //! The loop of the controller only passes bytes.
 
 mod guest;
-pub mod questions;
-pub mod rules;
-pub mod wire;
 
 pub use guest::{Guest, Host, House, Ready, Stop};
 

@@ -24,7 +24,7 @@
 //!
 //! `llts controller` calls [`process::run`] with the [`hosted::Host`]s of `src/llts/compose.rs`. `prompts`, `tdf` and
 //! `lists` are such guests. The last two ask through a [`hosted::HostedDoor`], as any client does, and hold a
-//! [`Life`](hosted::rules::life::Life) for each run.
+//! [`Life`](api::guest::life::Life) for each run.
 //!
 //! # The way of a submit
 //!

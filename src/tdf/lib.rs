@@ -17,7 +17,7 @@
 //! of Redis, results of effects, the end of the program and deadlines ([`engine::worker::Timer`]); its instructions are
 //! [`engine::worker::Effect`]s. [`engine::judge`] makes a [`Verdict`](engine::judge::Verdict) of the facts of a task, and
 //! [`engine::moves`] the hops that follow. An [`engine::pool::Pool`] has one
-//! [`Life`](controller::hosted::rules::life::Life) for each claimed task.
+//! [`Life`](api::guest::life::Life) for each claimed task.
 //!
 //! # Callers
 //!

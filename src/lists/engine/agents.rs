@@ -21,17 +21,17 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use crate::wire::{Order, TaskResult};
+use api::guest::life::{Life, Next};
+use api::guest::reading::Reading;
+use api::guest::task::{Snapshot, Stage};
 use base::journal::{Journal, LogLine};
 use base::lists::RunningName;
 use base::timers::Timers;
 use base::{Mono, Now, TaskId};
-use controller::hosted::rules::life::{Life, Next};
-use controller::hosted::rules::reading::Reading;
-use controller::hosted::wire::{Sight, Stage};
 
 use super::result::not_started;
 use super::seconds;
-pub use controller::hosted::rules::Answer;
+pub use api::guest::Answer;
 pub use exchange::{Effect, Question};
 
 /// Time that a list waits for an agent before another waiting worker gets it. An agent between two tasks takes a few milliseconds.

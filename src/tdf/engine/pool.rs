@@ -30,14 +30,14 @@ use crate::engine::lease::RENEWAL_INTERVAL;
 use crate::engine::outage::{Outage, RETRY_MAX};
 use crate::engine::worker::{Assignment, KEEP_AFTER, POLL_INTERVAL_MAX};
 use crate::wire::Budget;
+use api::guest;
+use api::guest::Answer;
+use api::guest::life::{Life, Next};
+use api::guest::reading::Reading;
 use base::journal::{Journal, LogLine};
 use base::tdf::Fence;
 use base::timers::Timers;
 use base::{Mono, Now, TaskId};
-use controller::hosted::rules;
-use controller::hosted::rules::Answer;
-use controller::hosted::rules::life::{Life, Next};
-use controller::hosted::rules::reading::Reading;
 
 pub use calls::Unanswered;
 use claims::Claims;
@@ -72,7 +72,7 @@ pub type RunNumber = u64;
 type Work = (Box<Assignment>, Option<Duration>);
 
 /// A question to the controller.
-pub type Question = rules::Question<Work, Infallible>;
+pub type Question = guest::Question<Work, Infallible>;
 
 /// An instruction to the shell.
 #[must_use]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use api::guest::task::Snapshot;
 use api::wire::client::{Ask, Selector, TaskView};
 use api::wire::requests::submit::{JobOf, Submission, Submitted};
 use api::wire::source;
@@ -9,7 +10,6 @@ use api::wire::source::complaint;
 use base::json::FieldLimits;
 use base::tdf::Fence;
 use base::{Phase, ProgramName, SECONDS_MAX, Source, ToolName, json, words};
-use controller::hosted::wire::Sight;
 
 /// The job of all tasks of a namespace.
 pub const JOB: &str = "tdf";
@@ -93,15 +93,15 @@ pub fn key(fence: &Fence) -> String {
 /// Reads the change of a task of a run of this namespace, with the key of the run; `None` if it is none. Any client may name its job
 /// like ours.
 #[must_use]
-pub fn of_change(namespace: &str, frame: &[u8]) -> Option<(Sight, String)> {
+pub fn of_change(namespace: &str, frame: &[u8]) -> Option<(Snapshot, String)> {
     of_task(namespace, &TaskView::from(json::parse(frame, &FieldLimits::TRUSTED).ok()?))
 }
 
 /// Reads a listed task of a run of this namespace, with the key of the run.
 #[must_use]
-pub fn of_task(namespace: &str, task: &TaskView) -> Option<(Sight, String)> {
+pub fn of_task(namespace: &str, task: &TaskView) -> Option<(Snapshot, String)> {
     let key = task.fields().text(words::SUBMIT_KEY)?.strip_prefix(&prefix(namespace))?.to_owned();
-    Some((Sight::of(task)?, key))
+    Some((Snapshot::of(task)?, key))
 }
 
 fn prefix(namespace: &str) -> String {

@@ -10,12 +10,12 @@ const LINES_MAX: usize = 500;
 /// Where only decisions are: no clock, no file, no socket, no thread, no log.
 const ENGINES: [&str; 16] = [
     "src/agent/slot",
+    "src/api/guest",
     "src/base/journal",
     "src/base/timers",
     "src/controller/engine",
     "src/controller/graph",
     "src/controller/history/rules",
-    "src/controller/hosted/rules",
     "src/lists/engine",
     "src/llts/map",
     "src/llts/service/plan",
@@ -29,10 +29,10 @@ const ENGINES: [&str; 16] = [
 
 /// Where words of the wire may stand.
 const WIRE: [&str; 8] = [
+    "src/api/guest/task",
     "src/api/wire",
     "src/base/json",
     "src/base/words",
-    "src/controller/hosted/wire",
     "src/lists/wire",
     "src/prompts/wire",
     "src/tdf/wire",

@@ -4,13 +4,13 @@ use std::iter::once;
 
 use super::exchange::{Known, Work};
 use super::pulling::{LATE, TAKEN_BACK, pull_of};
-use super::{Agents, Answer, Current, Life, Next, Question, Reading, Sight, Stage, Subject, Timer};
+use super::{Agents, Answer, Current, Life, Next, Question, Reading, Snapshot, Stage, Subject, Timer};
 use crate::engine::result::{Output, RunSpan, failed_to_start, not_started, result};
 use crate::engine::seconds;
+use api::guest::reading::{ABSENCE_PAUSE, Read, STREAMS, is_of_a_signal, sentence};
+use api::guest::task::End;
 use base::lists::RunningName;
 use base::{Now, Outcome, TaskId};
-use controller::hosted::rules::reading::{ABSENCE_PAUSE, Read, STREAMS, is_of_a_signal, sentence};
-use controller::hosted::wire::End;
 
 impl Agents {
     /// The answer to a question.
@@ -111,13 +111,13 @@ impl Agents {
     }
 
     /// A task has changed, or was queried. Tasks of other lists are ignored.
-    pub fn handle_change(&mut self, now: Now, sight: Sight) {
+    pub fn handle_change(&mut self, now: Now, sight: Snapshot) {
         if let Some(list) = self.tasks.get(&sight.task).cloned() {
             self.take_sight(now, &list, sight);
         }
     }
 
-    fn take_sight(&mut self, now: Now, list: &RunningName, sight: Sight) {
+    fn take_sight(&mut self, now: Now, list: &RunningName, sight: Snapshot) {
         if let Some(current) = self.current(list) {
             let next = current.life.take_sight(sight);
             self.follow(now, list, next);

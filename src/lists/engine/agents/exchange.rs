@@ -1,8 +1,8 @@
 //! The effects of the lists of a controller.
 
 use crate::wire::{Order, TaskResult};
+use api::guest;
 use base::lists::{ListTaskId, RunningName};
-use controller::hosted::rules;
 
 /// A task of a list, to submit.
 pub(super) type Work = (RunningName, Order);
@@ -11,7 +11,7 @@ pub(super) type Work = (RunningName, Order);
 pub(super) type Known = (RunningName, ListTaskId);
 
 /// A question about the tasks of lists.
-pub type Question = rules::Question<Work, Known>;
+pub type Question = guest::Question<Work, Known>;
 
 /// An instruction to the shell.
 #[must_use]

@@ -5,10 +5,10 @@
 use std::time::Duration;
 
 use super::*;
+use api::guest::task::End;
+use api::guest::{Part, Refusal};
 use base::lists::ListTaskId;
 use base::{ExitCode, Outcome, OutputBytes, Stream, Wall};
-use controller::hosted::rules::{Part, Refusal};
-use controller::hosted::wire::End;
 
 const BEGIN: u64 = 1_448_978_609;
 
@@ -88,7 +88,7 @@ impl Story {
     }
 
     fn changes(&mut self, number: u64, stage: Stage) {
-        self.agents.handle_change(self.now, Sight { task: task(number), is_held: false, stage });
+        self.agents.handle_change(self.now, Snapshot { task: task(number), is_held: false, stage });
     }
 
     fn finishes(&mut self, number: u64, end: End) {
@@ -114,7 +114,7 @@ impl Story {
 
     /// The answer to a look.
     fn looks(&mut self, number: u64, is_held: bool, stage: Stage) {
-        let question = self.is_answered(Answer::Seen(Sight { task: task(number), is_held, stage }));
+        let question = self.is_answered(Answer::Seen(Snapshot { task: task(number), is_held, stage }));
         assert_eq!(question, Question::Look(task(number)));
     }
 }
@@ -202,7 +202,7 @@ fn a_task_that_is_late_is_not_started_unless_it_was_before_a_restart() {
     for (answer, err) in [
         (refused(Refusal::Unknown), format!("not started before {}\n", BEGIN - 1)),
         (
-            Answer::Seen(Sight {
+            Answer::Seen(Snapshot {
                 task: task(1),
                 is_held: false,
                 stage: Stage::Finished(Box::new(end(Outcome::Succeeded, None))),

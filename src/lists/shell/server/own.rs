@@ -8,10 +8,10 @@ use super::ListsServer;
 use crate::engine::agents::{Agents, Effect};
 use crate::engine::server::Connection;
 use crate::wire::{FromServer, FromWorker, Name, agents};
+use api::guest::questions::Questions;
+use api::guest::task::Snapshot;
 use base::tdf::WorkerName;
 use base::{Mono, Now};
-use controller::hosted::questions::Questions;
-use controller::hosted::wire::Sight;
 use controller::hosted::{ControllerLink, FromController};
 use proc::logging;
 
@@ -78,7 +78,7 @@ impl ListsServer {
                     }
                 }
                 Ok(FromController::Change(message)) => {
-                    Sight::of_change(&message).into_iter().for_each(|sight| own.agents.handle_change(now, sight));
+                    Snapshot::of_change(&message).into_iter().for_each(|sight| own.agents.handle_change(now, sight));
                 }
                 Ok(FromController::Freed) => own.agents.handle_freed(),
                 Err(TryRecvError::Empty) => return,

@@ -4,9 +4,9 @@
 
 use super::*;
 use crate::wire::agents;
+use api::guest::task::{End, Snapshot, Stage};
 use base::tdf::{TaskId as TdfTask, WorkerName};
 use base::{ExitCode, Outcome, OutputBytes, Wall};
-use controller::hosted::wire::{End, Sight, Stage};
 
 const SILENCE_MAX: Duration = Duration::from_secs(6);
 
@@ -88,7 +88,7 @@ impl Story {
 
     fn sees(&mut self, stage: Stage) {
         let key = agents::key(&claimed(1).fence);
-        self.pool.handle_change(self.now, Sight { task: task(1), is_held: false, stage }, &key);
+        self.pool.handle_change(self.now, Snapshot { task: task(1), is_held: false, stage }, &key);
     }
 
     /// The next deadline.
@@ -198,7 +198,7 @@ fn a_run_that_no_agent_takes_is_given_back_without_ending_a_program() {
             break;
         }
     }
-    let look = |is_held| Answer::Seen(Sight { task: task(1), is_held, stage: Stage::Waiting });
+    let look = |is_held| Answer::Seen(Snapshot { task: task(1), is_held, stage: Stage::Waiting });
     assert_eq!(story.answers(Answer::Done), Question::Hold(task(1), true));
     assert_eq!(story.answers(look(true)), Question::Look(task(1)));
     assert_eq!(story.answers(Answer::Done), Question::Kill(task(1), TAKEN_BACK));
@@ -226,7 +226,7 @@ fn a_run_that_is_not_ours_any_more_and_a_task_of_another_time_are_ended() {
     story.pool.handle_renewed(story.now, Ok(vec![(claimed(1).fence, "expired".to_owned())]));
     let effects = story.effects();
     assert!(effects.iter().any(|effect| matches!(effect, Effect::Ask(_, Question::Kill(of, _)) if *of == task(1))));
-    let old = Sight { task: task(9), is_held: false, stage: Stage::Started };
+    let old = Snapshot { task: task(9), is_held: false, stage: Stage::Started };
     story.pool.handle_change(story.now, old, "9 0 9.5");
     assert_eq!(story.answers(Answer::Done), Question::Kill(task(9), TAKEN_BACK));
 }
@@ -243,7 +243,7 @@ fn a_killed_controller_goes_on_with_its_runs() {
     story.sees(Stage::Started);
     assert_eq!(story.effects(), [], "its task is not that of another time");
     story.pool.handle_answer(story.now, number, Answer::Submitted(task(1), true));
-    let finished = Sight { task: task(1), is_held: false, stage: end(Outcome::Succeeded, None) };
+    let finished = Snapshot { task: task(1), is_held: false, stage: end(Outcome::Succeeded, None) };
     assert_eq!(story.answers(Answer::Seen(finished)), Question::Look(task(1)));
     assert!(matches!(story.effects()[..], [Effect::Collect(..), Effect::Report(_)]));
 }
@@ -273,7 +273,7 @@ fn short_programs_are_claimed_before_an_agent_is_free() {
         assert!(count <= 2, "no program is known to be short");
         story.pool.handle_claimed(story.now, Ok(vec![claimed(number)]));
         story.answers(Answer::Submitted(task(number), false));
-        let sight = Sight { task: task(number), is_held: false, stage: end(Outcome::Succeeded, None) };
+        let sight = Snapshot { task: task(number), is_held: false, stage: end(Outcome::Succeeded, None) };
         story.pool.handle_change(story.now, sight, &agents::key(&claimed(number).fence));
         story.effects();
         story.pool.handle_woken();
@@ -314,7 +314,7 @@ fn a_task_of_an_earlier_controller_is_not_pulled_back_before_agents_could_name_i
         panic!("{effects:?}")
     };
     story.pool.handle_answer(story.now, number, Answer::Submitted(task(1), true));
-    let waits = Sight { task: task(1), is_held: false, stage: Stage::Waiting };
+    let waits = Snapshot { task: task(1), is_held: false, stage: Stage::Waiting };
     assert_eq!(story.answers(Answer::Seen(waits)), Question::Look(task(1)));
     story.pool.handle_answer(story.now, count, Answer::Agents { free: 1, busy: 0 });
     assert_eq!(story.effects(), [Effect::Claim(1, 1)], "the agent is not kept free for it");
@@ -352,7 +352,7 @@ fn results_of_short_programs_share_a_round_trip_while_more_of_them_queue() {
     }
     answers.into_iter().for_each(|(question, answer)| story.pool.handle_answer(story.now, question, answer));
     for number in 1..=2 {
-        let sight = Sight { task: task(number), is_held: false, stage: end(Outcome::Succeeded, None) };
+        let sight = Snapshot { task: task(number), is_held: false, stage: end(Outcome::Succeeded, None) };
         story.pool.handle_change(story.now, sight, &agents::key(&claimed(number).fence));
     }
     let reports = |effects: &[Effect]| effects.iter().filter(|effect| matches!(effect, Effect::Report(_))).count();

@@ -9,10 +9,10 @@ use super::{
 };
 use crate::engine::cut;
 use crate::wire::agents;
+use api::guest::reading::{ABSENCE_PAUSE, Read, STREAMS, sentence};
+use api::guest::task::{End, Snapshot, Stage};
 use api::wire::source;
 use base::Outcome;
-use controller::hosted::rules::reading::{ABSENCE_PAUSE, Read, STREAMS, sentence};
-use controller::hosted::wire::{End, Sight, Stage};
 
 impl State {
     /// Whether no agent has the run.
@@ -129,7 +129,7 @@ impl Pool {
     }
 
     /// A task has changed, of the run with this key. The task of a lost run is killed.
-    pub fn handle_change(&mut self, now: Now, sight: Sight, key: &str) {
+    pub fn handle_change(&mut self, now: Now, sight: Snapshot, key: &str) {
         match self.tasks.get(&sight.task) {
             Some(run) => self.take_sight(now, *run, sight),
             None if matches!(sight.stage, Stage::Finished(_)) => {
@@ -147,7 +147,7 @@ impl Pool {
         }
     }
 
-    fn take_sight(&mut self, now: Now, run: RunNumber, sight: Sight) {
+    fn take_sight(&mut self, now: Now, run: RunNumber, sight: Snapshot) {
         if let Some(life) = self.life(run) {
             let next = life.take_sight(sight);
             self.follow(now, run, next);

@@ -14,9 +14,9 @@ use crate::shell::results::{Finished, Results};
 use crate::shell::worker::{assignment, dropped, found};
 use crate::shell::{LogLine, RedisError, Wake};
 use crate::wire::agents;
+use api::guest::questions::Questions;
 use api::wire::requests::list::tasks;
 use base::tdf::Fence;
-use controller::hosted::questions::Questions;
 use controller::hosted::{ControllerLink, FromController};
 use proc::{clock, logging, readable};
 

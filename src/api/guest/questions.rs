@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::hosted::rules::{Answer, Part, Question, Refusal};
-use crate::hosted::wire::{Sight, reading_submit};
-use api::wire::client::{Ask, ReplyError, Selector, TaskView};
-use api::wire::requests::hold::hold;
-use api::wire::requests::kill::kill;
-use api::wire::requests::logs::{ABSENT, OutputView, output};
-use api::wire::requests::query::query;
-use api::wire::requests::stats;
-use api::wire::requests::submit::Submitted;
+use crate::guest::task::{Snapshot, reading_submit};
+use crate::guest::{Answer, Part, Question, Refusal};
+use crate::wire::client::{Ask, ReplyError, Selector, TaskView};
+use crate::wire::requests::hold::hold;
+use crate::wire::requests::kill::kill;
+use crate::wire::requests::logs::{ABSENT, OutputView, output};
+use crate::wire::requests::query::query;
+use crate::wire::requests::stats;
+use crate::wire::requests::submit::Submitted;
 use base::Stream;
 
 /// The questions that are not answered.
@@ -79,7 +79,7 @@ fn submitted(submitted: &Submitted) -> Result<Answer, ReplyError> {
 
 fn seen(task: &TaskView) -> Result<Answer, ReplyError> {
     let unreadable = || ReplyError::Malformed("the reply has no task".to_owned());
-    Sight::of(task).map(Answer::Seen).ok_or_else(unreadable)
+    Snapshot::of(task).map(Answer::Seen).ok_or_else(unreadable)
 }
 
 fn read_part(part: &OutputView) -> Answer {

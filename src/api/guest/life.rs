@@ -17,7 +17,7 @@
 
 use super::reading::{Progress, Reading};
 use super::{Answer, Part, Question, Refusal};
-use crate::hosted::wire::{End, Sight, Stage};
+use crate::guest::task::{End, Snapshot, Stage};
 use base::{Mono, Now, TaskId};
 
 /// See the [module](self).
@@ -87,7 +87,7 @@ pub enum Next<Work, Known> {
     /// An agent has it.
     Started,
     /// The pull was too late: let it start, and take this sight of it.
-    Keeps(Sight),
+    Keeps(Snapshot),
     /// It has finished; then [`Life::Reading`].
     Finished(TaskId, Box<End>),
     /// [`Reading::question`] says what is read next.
@@ -154,7 +154,7 @@ impl Life {
     }
 
     /// The task has changed, or was looked at.
-    pub fn take_sight<Work, Known>(&mut self, Sight { task, is_held, stage }: Sight) -> Next<Work, Known> {
+    pub fn take_sight<Work, Known>(&mut self, Snapshot { task, is_held, stage }: Snapshot) -> Next<Work, Known> {
         match (stage, &*self) {
             (_, Self::Asking | Self::Refused | Self::Reading(_))
             | (Stage::Waiting, Self::Waiting { .. } | Self::Doubtful(_))
@@ -177,10 +177,10 @@ fn pulled<Work, Known>(task: TaskId, pull: &mut Option<Pull>, answer: Answer) ->
         // A refusal: it has finished, which is a change of the task, or the controller has no room for the answer.
         (Step::Holding, Answer::Done | Answer::Refused { .. })
         | (Step::Looking, Answer::Refused { refusal: Refusal::Passing, .. }) => (Step::Looking, Question::Look(task)),
-        (Step::Looking, Answer::Seen(Sight { stage: Stage::Waiting, is_held: true, .. })) => {
+        (Step::Looking, Answer::Seen(Snapshot { stage: Stage::Waiting, is_held: true, .. })) => {
             (Step::Killing, Question::Kill(task, reason))
         }
-        (Step::Looking, Answer::Seen(Sight { stage: Stage::Waiting, .. })) => {
+        (Step::Looking, Answer::Seen(Snapshot { stage: Stage::Waiting, .. })) => {
             (Step::Holding, Question::Hold(task, true))
         }
         (Step::Looking, Answer::Seen(sight)) => {

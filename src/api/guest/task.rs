@@ -1,14 +1,14 @@
 //! A task of a controller as a master in the same process sees it: how far it is, and how it has ended.
 
-use api::wire::client::{Ask, TaskView};
-use api::wire::requests::submit::{Submission, Submitted};
+use crate::wire::client::{Ask, TaskView};
+use crate::wire::requests::submit::{Submission, Submitted};
 use base::json::FieldLimits;
 use base::words::kind;
 use base::{ExitCode, Outcome, OutputBytes, Phase, Stream, TaskId, Wall, exact_tail, json, words};
 
 /// A task, as its controller knows it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sight {
+pub struct Snapshot {
     /// Its id at the controller.
     pub task: TaskId,
     /// Whether a client keeps it from starting.
@@ -84,7 +84,7 @@ pub fn reading_submit() -> Ask<Submitted> {
     Submission::default().request()
 }
 
-impl Sight {
+impl Snapshot {
     /// Reads the change of a task; `None` if it is none.
     #[must_use]
     pub fn of_change(frame: &[u8]) -> Option<Self> {
@@ -122,7 +122,7 @@ mod tests {
         let id = "TASK_1480000000.120000_abcde";
         let sight = |rest: &str| {
             let frame = format!(r#"{{"__TYPE__":"TASK/STATUS","__TASK_ID__":"{id}"{rest}}}"#);
-            Sight::of_change(frame.as_bytes())
+            Snapshot::of_change(frame.as_bytes())
         };
         let stage = |rest: &str| sight(rest).map(|sight| sight.stage);
         assert_eq!(stage(r#","__STATUS__":"WAITING""#), Some(Stage::Waiting));
@@ -133,6 +133,6 @@ mod tests {
         let Some(Stage::Finished(end)) = stage(end) else { panic!("no end") };
         assert_eq!((end.exit, end.length(Stream::Stdout), end.whole(Stream::Stdout)), (Some(ExitCode(-9)), 2, None));
         assert_eq!(end.whole(Stream::Stderr), Some("e"));
-        assert_eq!(Sight::of_change(br#"{"__TYPE__":"JOB/STATUS"}"#), None);
+        assert_eq!(Snapshot::of_change(br#"{"__TYPE__":"JOB/STATUS"}"#), None);
     }
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::{Part, Question};
-use crate::hosted::wire::End;
+use crate::guest::task::End;
 use base::{ExitCode, Mono, Now, Outcome, Stream, TaskId};
 
 /// Pause before an absent agent is asked again.

@@ -2,9 +2,11 @@
 //! turns a question into a request, and the reply into an answer.
 
 pub mod life;
+pub mod questions;
 pub mod reading;
+pub mod task;
 
-use crate::hosted::wire::Sight;
+use crate::guest::task::Snapshot;
 use base::{Stream, TaskId};
 
 /// A question to the controller.
@@ -50,7 +52,7 @@ pub enum Answer {
     /// To [`Question::Submit`]: the task, and whether it had been accepted before.
     Submitted(TaskId, bool),
     /// To [`Question::Find`] and [`Question::Look`].
-    Seen(Sight),
+    Seen(Snapshot),
     /// To an order.
     Done,
     /// To [`Question::Output`].
