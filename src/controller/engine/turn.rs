@@ -1,6 +1,6 @@
 //! The turn: the consequences of one event, until they are taken out, and the deadlines that follow from the state.
 //!
-//! Every part of the controller adds to it, and none reads back what another has added.
+//! Every part of the controller adds to it.
 
 pub(crate) mod batch_delay;
 pub(crate) mod closing;
