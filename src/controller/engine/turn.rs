@@ -89,7 +89,7 @@ impl Turn {
         std::mem::take(&mut self.changed)
     }
 
-    /// Nobody asks for the changed tasks of this event. The list keeps its allocation.
+    /// No request waits for the changed tasks of this event. The list keeps its allocation.
     pub(crate) fn forget_changed(&mut self) {
         self.changed.clear();
     }
