@@ -1,6 +1,6 @@
 //! The doors: they bring requests to the controller and take replies, broadcasts and changes of tasks from it.
 //!
-//! A new door is a folder beside these with an implementation of [`Door`], and one line where the controller is put
+//! A new door is an implementation of [`Door`] in a [guest](crate::hosted::Guest), and one line where the controller is put
 //! together. The [`Sequencer`](crate::engine::Sequencer) does not know doors: it returns each reply with the
 //! return address of the request.
 

@@ -14,7 +14,7 @@
 //! # States and events
 //!
 //! A task is in a [`base::Phase`], from Waiting to Finished; one table in `src/controller/engine/tasks/transition.rs` has every pair of phase
-//! and event. Events enter an [`engine::Controller`] by [`handle_request`](engine::Controller::handle_request),
+//! and event. `tasks/change.rs` alone applies it, and moves the task in the queue and in every index. Events enter an [`engine::Controller`] by [`handle_request`](engine::Controller::handle_request),
 //! [`handle_agent`](engine::Controller::handle_agent), [`handle_disconnected`](engine::Controller::handle_disconnected) and
 //! [`handle_timeout`](engine::Controller::handle_timeout). It answers with an [`engine::Answer`] and instructs with
 //! [`engine::Effect`]s. The [`engine::Sequencer`] around it decides when each message leaves: an [`engine::Claim`] says whether a

@@ -31,8 +31,8 @@
 //! 2. [`master::engine::Effect::Claim`] moves it to `working/`. The worker gets a [`wire::Request`] and acknowledges it.
 //! 3. [`worker::engine::Effect::Start`] starts the command. Input and outputs are files, so no loop waits for it.
 //! 4. The command ends, and no process of it is left: [`proc::ladder`] ends the rest, as for any run.
-//! 5. [`Signs::read`](worker::engine::signs::Signs::read) searches the output for a limit of the service behind the command. Error
-//!    messages in JSON count, and the last lines of a run that has failed. The known patterns stand in
+//! 5. Exit code 75 means a limit of the service behind the command. Otherwise [`Signs::read`](worker::engine::signs::Signs::read) searches the output for one.
+//!    Error messages in JSON count, and the last lines of a run that has failed. The known patterns stand in
 //!    `src/prompts/worker/engine/limits.toml`.
 //! 6. The results are stored, and the worker reports DONE, FAILED or USAGE_LIMITED. The worker keeps the report until it is confirmed.
 //! 7. The master moves the file to `done/` or `failed/`. After a limit the file waits again, and its gates are closed meanwhile.

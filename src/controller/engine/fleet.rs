@@ -1,4 +1,5 @@
-//! The registry of agents: free, parked, busy or lost. Choosing a task for an agent is [`assign`]'s concern.
+//! The agents: free, parked, busy or lost. [`assign`] chooses a task for an agent, [`adopt`] handles runs that agents had before this
+//! start, and [`contact`] silent agents and their return.
 
 pub(crate) mod adopt;
 pub(crate) mod agent;

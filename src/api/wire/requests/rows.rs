@@ -130,7 +130,7 @@ pub fn rows(selector: &Selector, wanted: &RowsAsk, offset: u64, limit: u64) -> A
 }
 
 /// The fields of a task that a row has.
-const SHOWN: [&str; 18] = [
+const FIELDS: [&str; 18] = [
     words::TASK_ID,
     words::STATUS,
     words::ROUND,
@@ -175,7 +175,7 @@ pub(in crate::wire) fn read_states(fields: &Fields) -> StateCounts {
 
 pub(in crate::wire) fn write_row(row: &TaskRow, writer: &mut ObjectWriter<'_>) {
     let TaskRow { record, holdup, usual } = row;
-    task::write_some(record, &SHOWN, writer);
+    task::write_some(record, &FIELDS, writer);
     writer.text(words::OPERATION, record.tool.as_str());
     writer.maybe_text(words::JOB, record.membership().map(|job| job.name.as_str()));
     writer.maybe_text(words::GIVEN_ID, task::given_id_text(record).as_deref());

@@ -130,7 +130,7 @@ impl Controller {
         }
     }
 
-    /// Changes the record of a task except its phase, and updates its place in the queue.
+    /// Changes the record of a task except its phase and its hold, so that its place in the queue stays.
     pub(crate) fn update(&mut self, id: TaskId, change: impl FnOnce(&mut TaskRecord)) {
         let Some(record) = self.tasks.records.get_mut(&id) else {
             unreachable!("task {id} changes, but does not exist")
@@ -299,7 +299,7 @@ const fn is_pushed(after: Phase) -> bool {
 }
 
 /// Whether a phase is stored as soon as it is reached. PREPARING and RUNNING are stored once per report
-/// ([`Tasks::store_progress`]), because a short run passes both within one report.
+/// ([`Controller::store_progress`]), because a short run passes both within one report.
 const fn is_stored(after: Phase) -> bool {
     match after {
         Phase::Waiting | Phase::Dispatched | Phase::Ended | Phase::Finished => true,
