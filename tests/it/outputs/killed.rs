@@ -81,5 +81,5 @@ fn the_output_of_a_lost_run_is_kept_and_called_incomplete() {
         );
         assert!(err.contains(&why), "{stream}: {logs:?}");
     }
-    assert!(!sandbox.path("work").join(&id).exists(), "its folder is removed");
+    eventually("its folder is removed", || !sandbox.path("work").join(&id).exists());
 }
