@@ -610,6 +610,9 @@ fn the_run_of_a_dead_agent_is_swept() {
             tool.environment.set("ROUND", round).unwrap();
             let child = tool.start();
             assert_eq!([tool.line(), tool.line()], ["ready", "ready"]);
+            // The subshell that has started the orphan has ended when run.sh goes on.
+            let name = format!("/proc/{}/comm", child.id().pid.as_raw_nonzero());
+            testkit::eventually("run.sh is sleep", || fs::read_to_string(&name).is_ok_and(|name| name == "sleep\n"));
             (tool, child)
         };
         let (_old_tool, mut old) = start("0");

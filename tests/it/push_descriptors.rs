@@ -23,7 +23,7 @@ fn frames_wait_until_descriptors_come_back() {
             sockets_max: 10,
             queue_max: 100,
             queue_bytes_max: 100_000,
-            connect_timeout: Duration::from_secs(1),
+            connect_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(60),
             linger: Duration::from_millis(100),
             acknowledgements_max: 0,

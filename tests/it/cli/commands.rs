@@ -134,16 +134,20 @@ fn ctrl_c_ends_the_task_and_waits_for_its_end() {
 fn a_program_below_a_shell_has_the_kill_interval_to_write_its_last_line() {
     let sandbox = Sandbox::new();
     // Behind AGENT_STRAGGLER_GRACE, which is for what a run leaves behind by itself.
-    let program = "trap 'sleep 1; echo last; exit' TERM; echo first; while :; do sleep 0.05; done";
+    let program =
+        "trap 'sleep 1; echo last; exit' TERM; echo first; touch $PLACE/started; while :; do sleep 0.05; done";
     sandbox.tool("slow", &format!("sh -c \"{program}\"; true"));
     for line in
         [&["run", "--no-service", "slow"][..], &["run", "--no-service", "--sh", &format!("sh -c \"{program}\"; true")]]
     {
         let mut command = sandbox.command("");
         // It has as long as it needs.
-        command.args(line).args(["--timeout", "0.5"]).env("LLTS_AGENT_KILL_INTERVAL", "60000");
-        let said = command.said();
-        assert_eq!((said.code, said.out.as_str()), (Some(124), "first\nlast\n"), "{said:?}");
+        let run = command.args(line).env("LLTS_AGENT_KILL_INTERVAL", "60000").start();
+        eventually("the program runs", || sandbox.path("started").exists());
+        run.signal(Signal::INT);
+        let said = run.said();
+        assert_eq!((said.code, said.out.as_str()), (Some(130), "first\nlast\n"), "{said:?}");
+        std::fs::remove_file(sandbox.path("started")).unwrap();
         sandbox.is_clean();
     }
 }
@@ -237,7 +241,7 @@ fn each_kind_of_failure_has_its_exit_code() {
         ("stats --controller nonsense", 2),
         (&format!("query {nobody}"), 5),
         (&format!("kill {nobody}"), 5),
-        (&format!("wait {nobody} --timeout 5"), 5),
+        (&format!("wait {nobody} --timeout 60"), 5),
         ("query x", 5),
         ("kill x", 5),
     ] {

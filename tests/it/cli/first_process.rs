@@ -1,6 +1,7 @@
 //! A controller as the first process of a PID namespace, as in a container without an init.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command};
 
 use rustix::process::Signal;
@@ -29,21 +30,18 @@ fn it_reaps_what_falls_to_it_and_passes_signals_on() {
     let sandbox = Sandbox::new();
     let mut command = sandbox.program("/usr/bin/unshare");
     command.args(["--pid", "--fork", "--kill-child", "--mount-proc", env!("CARGO_BIN_EXE_llts"), "controller"]);
-    let Ok(outside) = command.spawn() else { return };
+    let Ok(mut outside) = command.spawn() else { return };
+    let mut said = BufReader::new(outside.stdout.take().expect("a pipe"));
     let mut outside = Outside(outside);
-    let mut first = 0;
-    eventually("the controller runs below the first process", || {
-        if outside.0.try_wait().unwrap().is_some() {
-            // This user may not make a namespace.
-            return true;
-        }
-        first = children(outside.0.id().cast_signed()).first().copied().unwrap_or_default();
-        children(first).len() == 1
-    });
-    if outside.0.try_wait().unwrap().is_some() {
+    let mut line = String::new();
+    said.read_line(&mut line).expect("text");
+    if !line.contains("controller ready") {
+        // This user may not make a namespace.
         return;
     }
+    let first = children(outside.0.id().cast_signed())[0];
     let controller = children(first);
+    assert_eq!(controller.len(), 1, "it runs below the first process");
     let mut inside = Command::new("/usr/bin/nsenter");
     inside.args(["--pid", "--target", &first.to_string(), "sh", "-c", "(sleep 0.1; :) & (true) &"]);
     assert!(inside.status().unwrap().success());

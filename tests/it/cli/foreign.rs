@@ -36,7 +36,7 @@ fn sandbox_of_nobody(timeout: u32) -> Option<Sandbox> {
     sandbox.tool(
         "foreign",
         "$PLACE/become --reuid=0 --regid=0 --clear-groups sh -c 'echo $$ > $PLACE/log/pid; exec sleep 1000' &
-        while ! [ -s $PLACE/log/pid ]; do sleep 0.01; done",
+        while ! grep -qs sleep /proc/$(cat $PLACE/log/pid)/comm; do sleep 0.01; done 2>/dev/null",
     );
     sandbox.tool(
         "turned",
@@ -85,7 +85,7 @@ fn a_process_that_an_agent_may_not_end_is_named_and_no_task_runs_beside_it() {
     let id = as_nobody(&sandbox, "submit foreign").line().to_owned();
     eventually("the tool has left its process", || sandbox.path("log/pid").exists());
     let _foreign = Foreign(&sandbox);
-    as_nobody(&sandbox, &format!("wait {id} --timeout 20")).ok();
+    as_nobody(&sandbox, &format!("wait {id} --timeout 60")).ok();
     let task = as_nobody(&sandbox, &format!("query {id} --output wire")).json();
     let pid = pid(&sandbox).unwrap();
     let reason = task["__REASON__"].as_str().unwrap_or_default().to_owned();
@@ -107,7 +107,7 @@ fn a_process_that_an_agent_may_not_end_is_named_and_no_task_runs_beside_it() {
     fs::remove_file(sandbox.path("log/pid")).unwrap();
     signal(pid, Signal::KILL);
     eventually("the next task starts when it has ended", || sandbox.path("log/pid").exists());
-    as_nobody(&sandbox, &format!("wait {next} --timeout 20")).ok();
+    as_nobody(&sandbox, &format!("wait {next} --timeout 60")).ok();
     as_nobody(&sandbox, "down");
 }
 
@@ -126,7 +126,7 @@ fn a_run_sh_that_an_agent_may_not_end_is_named_and_its_kill_comes_to_an_end() {
     let pid = pid(&sandbox).unwrap();
     let next = as_nobody(&sandbox, "submit foreign").line().to_owned();
     assert_eq!(as_nobody(&sandbox, &format!("kill {id}")).code, Some(0));
-    let ended = as_nobody(&sandbox, &format!("wait {id} --timeout 20"));
+    let ended = as_nobody(&sandbox, &format!("wait {id} --timeout 60"));
     let task = as_nobody(&sandbox, &format!("query {id} --output wire")).json();
     assert_eq!(task["__OUTCOME__"], "KILLED", "{ended:?} {task}");
     assert_eq!((task["__EXIT_CODE__"].as_i64(), task["__REPORT_LOG__"].as_str()), (Some(-9), Some("so far\n")));
@@ -144,7 +144,7 @@ fn a_run_sh_that_an_agent_may_not_end_is_named_and_its_kill_comes_to_an_end() {
     fs::remove_file(sandbox.path("log/pid")).unwrap();
     signal(pid, Signal::KILL);
     eventually("the next task starts when it has ended", || sandbox.path("log/pid").exists());
-    as_nobody(&sandbox, &format!("wait {next} --timeout 20"));
+    as_nobody(&sandbox, &format!("wait {next} --timeout 60"));
     as_nobody(&sandbox, "down");
 }
 
@@ -166,8 +166,9 @@ fn what_holds_a_task_that_has_ended_is_named_while_its_result_is_held_back() {
         }
         let status = || as_nobody(&sandbox, &format!("query {id} --output wire")).json()["__STATUS__"].clone();
         eventually("the run has ended", || status() == "ENDED");
-        let explained = as_nobody(&sandbox, &format!("explain {id}"));
-        assert!(explained.out.contains(&format!("process {pid} (sleep) of user 0")), "{submit}: {explained:?}");
+        let holder = format!("process {pid} (sleep) of user 0");
+        let explained = || as_nobody(&sandbox, &format!("explain {id}")).out;
+        eventually(&format!("{submit}: the holder is named"), || explained().contains(&holder));
         fs::remove_file(sandbox.path("log/pid")).unwrap();
         signal(pid, Signal::KILL);
         eventually("the task has finished", || status() == "FINISHED");

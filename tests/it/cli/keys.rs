@@ -83,7 +83,7 @@ fn a_service_with_keys_serves_its_tools_and_no_stranger() {
     assert_eq!(said.out, "I am a child\n", "{said:?}");
     fs::write(sandbox.path("plain.toml"), plain).unwrap();
     let mut stranger = sandbox.command("stats --config plain.toml");
-    stranger.env("LLTS_ZMQ_RECV_TIMEOUT", "20000").said().failed(4, "CURVE_SECRET_KEY_FILE");
+    stranger.env("LLTS_ZMQ_RECV_TIMEOUT", "60000").said().failed(4, "CURVE_SECRET_KEY_FILE");
     // The key of a receiver comes from a file, and goes with an address only.
     sandbox.ok("keys new receiver.key");
     let address = "--address tcp://127.0.0.1:9 --address-key-file";
@@ -102,7 +102,7 @@ fn a_service_with_keys_serves_its_tools_and_no_stranger() {
             fs::copy(sandbox.path("guest.key.pub"), sandbox.path("authorised/guest")).unwrap();
         }
         let mut guest = sandbox.command("stats --config guest.toml");
-        guest.env("LLTS_ZMQ_RECV_TIMEOUT", "20000").said().ended(if is_there { 0 } else { 4 });
+        guest.env("LLTS_ZMQ_RECV_TIMEOUT", "60000").said().ended(if is_there { 0 } else { 4 });
         let _ = fs::remove_file(sandbox.path("authorised/guest"));
     }
     // Neither is an agent; and the log says whom the controller has turned away.

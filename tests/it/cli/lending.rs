@@ -1,6 +1,6 @@
 //! Tasks that wait for others, and their slots.
 
-use crate::cli::sandbox::{Program, Sandbox, Start as _, eventually};
+use crate::cli::sandbox::{Program, Sandbox, Start as _, eventually, found};
 
 /// The whole line is one argument.
 fn run_sh(sandbox: &Sandbox, line: &str) -> Program {
@@ -33,8 +33,7 @@ fn without_slots_to_lend_the_wait_is_explained() {
         let rows = sandbox.ok(&format!("list --status {status} --output wire")).json();
         rows["tasks"][0]["__TASK_ID__"].as_str().map(str::to_owned)
     };
-    eventually("the child waits", || of("WAITING").is_some());
-    let (child, parent) = (of("WAITING").expect("it waits"), of("RUNNING").expect("it runs"));
+    let (child, parent) = (found("the child waits", || of("WAITING")), found("the parent runs", || of("RUNNING")));
     for (task, says) in [(&child, "none becomes free"), (&parent, "children of it wait")] {
         let why = sandbox.ok(&format!("explain {task}")).out;
         assert!(why.contains("(agent-1) run tasks that wait") && why.contains(says), "{why}");

@@ -10,7 +10,7 @@ fn short(id: &str) -> &str {
 fn the_letters_of_an_id_stand_for_the_task() {
     let sandbox = Sandbox::up(1);
     let first = sandbox.ok("submit --given-id film7 -- false").line().to_owned();
-    let id = sandbox.ok("submit -- sleep 60").line().to_owned();
+    let id = sandbox.ok("submit -- sleep 600").line().to_owned();
     let after = sandbox.ok(&format!("submit --after {} -- true", short(&id))).line().to_owned();
     sandbox.llts(&format!("wait {}", short(&first)));
 
@@ -71,7 +71,7 @@ fn the_whole_service_is_on_one_screen() {
     assert!(long.err.len() < 600 && long.err.contains("[70000 characters]"), "{long:?}");
     sandbox.ok("up 1");
     sandbox.llts("run -- false");
-    sandbox.ok("submit --job nightly -- sleep 60");
+    sandbox.ok("submit --job nightly -- sleep 600");
     eventually("it runs", || sandbox.ok("status --output wire").json()["tasks"]["running"] == 1);
     let screen = sandbox.ok("status").out;
     for part in ["1/1 agents busy", "nightly", "RUNNING", "sleep 60", "FAILED", "false"] {

@@ -50,18 +50,33 @@ fn what_others_write_is_done_or_refused() {
 #[test]
 fn each_line_is_a_task_whose_output_is_whole_and_in_order_on_request() {
     let sandbox = Sandbox::up(3);
-    // The first is the slowest, and every output is longer than what a result contains.
-    let script = "[ $1 = 1 ] && sleep 0.3; seq -f \"$1 %.0f\" 3000; echo \"bad $1\" >&2";
-    let said = map(&sandbox, &["-k", "--", "sh", "-c", script, "_", "{}"], "1\n2\n3");
+    // The first ends last, and every output is longer than what a result contains.
+    let script = "[ $1 != 1 ] || until [ -e go ]; do sleep 0.01; done; seq -f \"$1 %.0f\" 3000; echo \"bad $1\" >&2";
+    let mut child = start(&sandbox, &["-k", "--job", "k", "--", "sh", "-c", script, "_", "{}"]);
+    child.stdin.take().unwrap().write_all(b"1\n2\n3").unwrap();
+    let finished = || sandbox.llts("list --job k --status FINISHED --output wire").json()["total"] == 2;
+    eventually("the others have finished", finished);
+    fs::write(sandbox.path("go"), "").unwrap();
+    let said = child.said();
     let wanted: String = (1..=3).flat_map(|task| (1..=3000).map(move |n| format!("{task} {n}\n"))).collect();
     assert_eq!(said.code, Some(0), "{}", said.err);
     assert!(said.out == wanted && said.err == "bad 1\nbad 2\nbad 3\n", "{} {:?}", said.out.len(), said.err);
 
-    let said = map(&sandbox, &["--", "sh", "-c", script, "_"], "1\n2\n3");
-    let mut blocks: Vec<_> = said.out.lines().map(|line| line.split(' ').next().unwrap().to_owned()).collect();
+    fs::remove_file(sandbox.path("go")).unwrap();
+    let mut child = start(&sandbox, &["--", "sh", "-c", script, "_"]);
+    child.stdin.take().unwrap().write_all(b"1\n2\n3").unwrap();
+    let (mut stdout, mut out) = (BufReader::new(child.stdout.take().unwrap()), String::new());
+    // Those of the others do not wait for it.
+    for _ in 0..6000 {
+        assert!(stdout.read_line(&mut out).unwrap() > 0, "{out}");
+    }
+    fs::write(sandbox.path("go"), "").unwrap();
+    stdout.read_to_string(&mut out).unwrap();
+    child.said().ok();
+    let mut blocks: Vec<_> = out.lines().map(|line| line.split(' ').next().unwrap()).collect();
     blocks.dedup();
     assert_eq!(blocks.len(), 3, "no output is mixed with another: {blocks:?}");
-    assert_eq!((blocks.last().map(String::as_str), said.out.len()), (Some("1"), wanted.len()));
+    assert_eq!((blocks.last(), out.len()), (Some(&"1"), wanted.len()));
 }
 
 #[test]
@@ -278,7 +293,8 @@ fn interrupted(sandbox: &Sandbox) -> Program {
     let mut child = start(sandbox, &["--job", "j", "--", "sh", "-c", script, "_"]);
     let written = child.stdin.take().map(|mut stdin| stdin.write_all(lines(1..=20).as_bytes()));
     assert!(matches!(written, Some(Ok(()))), "{written:?}");
-    eventually("the first task runs", || noted(sandbox).len() == 1);
+    eventually("the first task runs", || !noted(sandbox).is_empty());
+    eventually("all are submitted", || sandbox.llts("job j").out.contains("of 20 tasks"));
     child
 }
 
@@ -372,8 +388,17 @@ fn the_progress_is_shown_where_it_is_wanted() {
     let sandbox = Sandbox::up(1);
     let said = map(&sandbox, &["--", "sleep"], "1.5\n");
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
-    let said = map(&sandbox, &["--progress", "--", "sleep"], "1.5\n");
-    assert!(said.err.contains("[----------]  0/1  running 1\n") && !said.err.contains('\r'), "{said:?}");
+    let waits = "until [ -e go ]; do sleep 0.01; done";
+    let mut child = start(&sandbox, &["--progress", "--", "sh", "-c", waits, "_"]);
+    child.stdin.take().unwrap().write_all(b"1\n").unwrap();
+    let (mut stderr, mut told) = (BufReader::new(child.stderr.take().unwrap()), String::new());
+    while !told.contains("[----------]  0/1  running 1\n") {
+        assert!(stderr.read_line(&mut told).unwrap() > 0, "{told:?}");
+    }
+    fs::write(sandbox.path("go"), "").unwrap();
+    stderr.read_to_string(&mut told).unwrap();
+    assert!(!told.contains('\r'), "{told:?}");
+    child.said().ok();
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use crate::cli::sandbox::{Said, Sandbox, Start as _};
+use crate::cli::sandbox::{Said, Sandbox, Start as _, eventually};
 
 /// Runs `llts` with these words, as they are.
 fn llts(sandbox: &Sandbox, words: &[&str]) -> Said {
@@ -176,27 +176,26 @@ fn a_command_has_the_limit_of_descriptors_that_the_service_was_started_with() {
 #[test]
 fn the_end_signal_is_chosen_by_the_submitter_or_by_the_tool() {
     let sandbox = Sandbox::new();
-    let script = "trap 'echo int; exit 3' INT; trap 'echo term; exit 4' TERM; : > here; while :; do sleep 0.05; done";
+    let script =
+        "trap 'echo int; exit 3' INT; trap 'echo term; exit 4' TERM; : > $PLACE/here; while :; do sleep 0.05; done";
     sandbox.tool("patient", script);
     fs::write(sandbox.path("tools/patient/tool.toml"), "end_signal = \"INT\"\n").unwrap();
-    sandbox.ok("up 1");
+    // It has as long as it needs.
+    sandbox.command("up 1").env("LLTS_AGENT_KILL_INTERVAL", "60000").said().ok();
     let ended = |words: &[&str]| {
-        let _ = fs::remove_file(sandbox.path("here"));
-        let said = llts(&sandbox, words);
-        said.out
+        let run = sandbox.command("run").args(words).start();
+        eventually("it runs", || sandbox.path("here").exists());
+        fs::remove_file(sandbox.path("here")).unwrap();
+        sandbox.ok("kill all --yes");
+        run.said().out
     };
     for (options, expected) in
         [(&[][..], "term\n"), (&["--signal", "INT"], "int\n"), (&["--end-signal", "SIGINT"], "int\n")]
     {
-        let words = [&["run", "--timeout", "1"], options, &["--sh", script]].concat();
-        assert_eq!(ended(&words), expected, "{options:?}");
+        assert_eq!(ended(&[options, &["--sh", script]].concat()), expected, "{options:?}");
     }
     sandbox.ok("tool pack tools/patient");
-    let script = |signal: &str| {
-        let words = ["run", "--timeout", "1", "--end-signal", signal, "patient"];
-        ended(if signal.is_empty() { &["run", "--timeout", "1", "patient"] } else { &words })
-    };
-    assert_eq!([script(""), script("TERM")], ["int\n", "term\n"]);
+    assert_eq!([ended(&["patient"]), ended(&["--end-signal", "TERM", "patient"])], ["int\n", "term\n"]);
     llts(&sandbox, &["submit", "--end-signal", "STOP", "--", "true"]).failed(2, "TERM, INT, HUP, QUIT, USR1 or USR2");
 }
 
@@ -235,7 +234,7 @@ fn an_unpacked_tool_keeps_its_modes_and_a_renamed_folder_goes() {
         assert_eq!(said.out, "755 run.sh\n644 data\n", "{said:?}");
     }
     let is_gone = || !sandbox.path("work/moved").exists();
-    crate::cli::sandbox::eventually("the renamed folder is removed", is_gone);
+    eventually("the renamed folder is removed", is_gone);
     sandbox.ends_clean();
 }
 
@@ -261,7 +260,7 @@ fn a_command_in_a_task_uses_what_its_agent_has_given() {
 fn ctrl_c_ends_run_with_the_code_of_an_interrupt() {
     let sandbox = Sandbox::up(1);
     let child = sandbox.command("run").args(["--sh", ": > here; exec sleep 100"]).start();
-    crate::cli::sandbox::eventually("it runs", || sandbox.path("here").exists());
+    eventually("it runs", || sandbox.path("here").exists());
     child.signal(rustix::process::Signal::INT);
     child.said().ended(130);
 }

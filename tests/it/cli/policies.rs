@@ -96,8 +96,8 @@ fn stderr_is_a_failure_where_the_submitter_says_so() {
 #[test]
 fn a_run_that_takes_too_long_is_gone_before_the_next_one() {
     let sandbox = Sandbox::serving(2, &[("stubborn", STUBBORN)]);
-    let said = sandbox.llts("run stubborn --timeout 4 --max-timeouts 1").ended(124);
-    says(&said, &["2 runs took longer than 4 s (__TIMEOUT__); __MAX_TIMEOUTS__ is 1"]);
+    let said = sandbox.llts("run stubborn --timeout 8 --max-timeouts 1").ended(124);
+    says(&said, &["2 runs took longer than 8 s (__TIMEOUT__); __MAX_TIMEOUTS__ is 1"]);
     assert!(sandbox.path("escaped.1").exists(), "the second round was one too: {:?}", names(&sandbox.path(".")));
     assert!(!sandbox.path("overlap").exists(), "a process of round 0 was alive in round 1");
     let task = task(&sandbox, "last");
@@ -203,7 +203,7 @@ fn a_task_starts_and_ends_in_its_time() {
     let sentence = why(&sandbox, &id);
     assert!(sentence.ends_with(": its submitter set that time (__START_AFTER__)"), "{sentence}");
     sandbox.ok("run ok --start-after +0.2");
-    let said = sandbox.llts("run patient --end-before +4").ended(124);
+    let said = sandbox.llts("run patient --end-before +10").ended(124);
     says(&said, &["EXPIRED: the task had reached its end-before time"]);
     assert_eq!(task(&sandbox, "last")["__OUTCOME__"], "EXPIRED");
     let said = sandbox.llts("retry last").ended(4);

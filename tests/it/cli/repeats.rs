@@ -24,7 +24,7 @@ fn receive(socket: &zmq::Socket) -> (Vec<Vec<u8>>, Value) {
 fn a_submit_is_repeated_with_its_own_key_when_the_connection_is_lost() {
     let sandbox = Sandbox::new();
     let context = zmq::Context::new();
-    let first = bind(&context, "tcp://127.0.0.1:*");
+    let first = bind(&context, &format!("tcp://{}:*", testkit::own_ip()));
     let endpoint = first.get_last_endpoint().expect("asked").expect("text");
     let client = sandbox.start(&format!("submit --controller {endpoint} -- true"));
     let (_, lost) = receive(&first);

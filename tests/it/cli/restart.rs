@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use testkit::Client;
 
-use crate::cli::sandbox::{Sandbox, Start as _, eventually, signal};
+use crate::cli::sandbox::{Sandbox, Start as _, eventually, found, signal};
 use crate::cli::takeover::failures;
 
 /// Waits until it may end.
@@ -77,7 +77,7 @@ fn every_process_is_of_the_new_program_and_a_task_runs_on() {
     eventually("it runs", || sandbox.path("runs").exists());
     let waiting = sandbox.start(&format!("wait {task}"));
     let busy =
-        sandbox.agents().iter().find(|agent| agent["__TASK_ID__"] == task.as_str()).cloned().expect("one has it");
+        found("one has it", || sandbox.agents().iter().find(|agent| agent["__TASK_ID__"] == task.as_str()).cloned());
     let busy = busy["__AGENT_ID__"].as_str().expect("a name").to_owned();
     let old = sandbox.process(&format!("agent --name {busy}"));
     let next = another_version(&sandbox);
@@ -96,7 +96,7 @@ fn every_process_is_of_the_new_program_and_a_task_runs_on() {
     fs::write(sandbox.path("end"), "").expect("written");
     assert_eq!(waiting.said().code, Some(7), "the wait has got its end");
     eventually("the last agent is new", || service(&sandbox)["renewal"]["agents_left"] == 0);
-    assert_eq!(sandbox.processes().iter().filter(|one| is_next(one)).count(), 2);
+    eventually("both are there", || sandbox.processes().iter().filter(|one| is_next(one)).count() == 2);
     assert_eq!(fs::read_to_string(sandbox.path("ended")).expect("written"), "run\n", "it ran once");
     eventually("the new version is alone", || versions(&sandbox) == [OTHER.to_owned()].into());
     restart(&sandbox, Path::new(env!("CARGO_BIN_EXE_llts")), &["--wait"]);
@@ -167,9 +167,12 @@ fn clients_in_the_middle_of_requests_get_their_answers_and_each_task_runs_once()
 
 #[test]
 fn an_interrupted_restart_says_so_and_the_next_one_is_not_lost() {
-    let sandbox = Sandbox::up(1);
+    let sandbox = Sandbox::serving(1, &[("patient", PATIENT)]);
+    sandbox.ok("submit patient");
+    eventually("it runs", || sandbox.path("runs").exists());
     let next = another_version(&sandbox);
-    let first = sandbox.program(next.to_str().expect("text")).arg("restart").start();
+    // As long as the task runs, it cannot end before the signal.
+    let first = sandbox.program(next.to_str().expect("text")).args(["restart", "--wait"]).start();
     let is_next = |(pid, line): &(i32, String)| line.contains("controller") && program(*pid) == next;
     eventually("the controller is tried", || sandbox.processes().iter().any(is_next));
     first.signal(Signal::INT);
@@ -178,6 +181,8 @@ fn an_interrupted_restart_says_so_and_the_next_one_is_not_lost() {
     assert!(said.err.contains("it goes on"), "{said:?}");
     let said = restart(&sandbox, Path::new(env!("CARGO_BIN_EXE_llts")), &[]);
     assert!(said.contains(&format!("restarted as version {THIS} ")), "{said}");
+    fs::write(sandbox.path("end"), "").expect("written");
+    eventually("the agent is replaced", || service(&sandbox)["renewal"]["agents_left"] == 0);
     eventually("the agent is of the last request", || versions(&sandbox) == [THIS.to_owned()].into());
     sandbox.ends_clean();
 }
@@ -190,14 +195,16 @@ const OPENING: &[u8] = b"\
 
 #[test]
 fn a_client_in_the_middle_of_its_handshake_gets_its_answer() {
-    let sandbox = Sandbox::up(1);
+    let sandbox = Sandbox::new();
+    sandbox.configure("HANDSHAKE_TIMEOUT = 60000\n");
+    sandbox.ok("up 1");
+    let next = another_version(&sandbox);
     let endpoint = service(&sandbox)["controller"].as_str().expect("an address").to_owned();
     let mut stream = TcpStream::connect(endpoint.trim_start_matches("tcp://")).expect("a controller");
     stream.set_read_timeout(Some(Duration::from_secs(60))).expect("an option");
     // The controller sends the rest of its greeting when it has read the beginning of ours.
     stream.write_all(&OPENING[..10]).expect("written");
     stream.read_exact(&mut [0; 64]).expect("a greeting");
-    let next = another_version(&sandbox);
     let restarting = sandbox.program(next.to_str().expect("text")).arg("restart").start();
     // The handshake has a limit, and a restart ends when the new program has lived for a while.
     let is_next = |(pid, line): &(i32, String)| line.contains("controller") && program(*pid) == next;
@@ -272,8 +279,7 @@ impl HttpClient {
         let mut count = 0;
         while !ends.load(Ordering::Relaxed) {
             let name = format!("{number}-{count}");
-            let answer = std::iter::repeat_with(|| self.submit(&name)).take(100).flatten().next();
-            let answer = answer.unwrap_or_else(|| panic!("{name} was turned away again and again"));
+            let answer = found(&format!("{name} is not turned away"), || self.submit(&name));
             assert_eq!(answer["__CODE__"], 0, "{answer}");
             count += 1;
         }
@@ -348,11 +354,12 @@ fn a_program_that_cannot_take_over_changes_nothing() {
         let failure = renewal()["failure"].as_str().expect("a sentence").to_owned();
         assert!(failure.contains(program) && failure.contains(why), "{failure}");
     }
-    assert_eq!(sandbox.processes(), before);
+    // What was tried may still be ending.
+    eventually("the processes are those from before", || sandbox.processes() == before);
     // A request to the controller that it cannot read.
     signal(sandbox.process(" controller"), Signal::USR2);
     assert_eq!(sandbox.ok("run -- echo on").out, "on\n");
-    assert_eq!(sandbox.processes(), before);
+    eventually("the processes are still those from before", || sandbox.processes() == before);
 }
 
 /// A program that is like this one, but for what a script does with some of its command lines.
@@ -392,7 +399,11 @@ fn a_program_that_fails_as_the_controller_is_given_up_and_a_task_runs_on() {
     let why = failed_restart(&sandbox, "1", &installed);
     assert!(why.contains("was tried, but its controller failed: no such thing"), "{why}");
     assert_eq!(sandbox.ok("query TASK".replace("TASK", &task).as_str()).code, Some(0));
-    let soon = broken(&sandbox, "soon", "*controller*) (sleep 1; kill -9 $$) & ;;");
+    // Its death comes behind its ready line, and before it has proved itself.
+    let log = sandbox.path("log/controller.log").display().to_string();
+    let count = format!("$(grep -c 'controller ready' {log})");
+    let dies = format!("until [ {count} -gt $n ]; do sleep 0.05; done; sleep 0.5; kill -9 $$");
+    let soon = broken(&sandbox, "soon", &format!("*controller*) n={count}; ({dies}) & ;;"));
     let why = failed_restart(&sandbox, "2", &soon);
     assert!(why.contains("was ready, but soon ended: it was ended by signal 9"), "{why}");
     assert!(sandbox.path("log/supervisor.log").exists());

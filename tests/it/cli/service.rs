@@ -107,8 +107,10 @@ fn an_agent_without_a_name_logs_to_the_file_that_was_set() {
         let agent = command.start();
         let logs =
             || names(&sandbox.path("log")).into_iter().filter(|name| name.starts_with("agent.log.AGENT_")).count();
+        // That of the agent before it may still be ending.
+        let guard = format!(" guard --pid {} ", agent.pid());
         eventually("it runs", || {
-            set == (logs() > 0) && sandbox.processes().iter().any(|(_, line)| line.contains(" guard "))
+            set == (logs() > 0) && sandbox.processes().iter().any(|(_, line)| line.contains(&guard))
         });
         // Its loop obeys the signal whenever it comes.
         agent.signal(Signal::TERM);

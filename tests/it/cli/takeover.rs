@@ -37,7 +37,7 @@ fn a_supervisor_that_cannot_serve_becomes_the_one_before_it_and_a_task_runs_on()
         "unread",
         "*supervise*--handover*) exec env -u LLTS_RUN_CONFIG $this --config /nowhere.toml \"$@\";;",
     );
-    let logless = broken(&sandbox, "logless", &holding_log(&sandbox, 3.0));
+    let logless = broken(&sandbox, "logless", &holding_log(&sandbox, 3.5));
     for (id, program, why) in [("1", &unread, "/nowhere.toml"), ("2", &logless, "another process logs to")] {
         let said = failed_restart(&sandbox, id, program);
         assert!(said.contains("the new program cannot serve as the supervisor") && said.contains(why), "{said}");

@@ -108,8 +108,9 @@ fn an_interactive_shell_has_job_control_and_is_ended_from_elsewhere() {
     console.hears("Stopped");
     console.types("jobs; echo $((40 + 2))\n");
     console.hears("42");
-    let id = sandbox.ok("list --status RUNNING --output wire").json()["tasks"][0]["__TASK_ID__"].clone();
-    sandbox.ok(&format!("kill {}", id.as_str().unwrap()));
+    let running = || sandbox.ok("list --status RUNNING --output wire").json()["tasks"][0]["__TASK_ID__"].clone();
+    let id = crate::cli::sandbox::found("it runs", || running().as_str().map(str::to_owned));
+    sandbox.ok(&format!("kill {id}"));
     assert_eq!(console.code(), Some(137));
     sandbox.ends_clean();
 }

@@ -27,7 +27,12 @@ fn a_full_disk_refuses_submits_and_loses_nothing() {
     let service = Service::new();
     let mut limited = start_limited(&service);
     let client = service.client();
-    let submit = |client: &Client| client.ask("TASK/SUBMIT", json!({"__OPERATION__": "nothing"}));
+    let keys = std::cell::Cell::new(0);
+    // An answer that comes late is asked for again, and is that of the same task.
+    let submit = |client: &Client| {
+        keys.set(keys.get() + 1);
+        client.ask("TASK/SUBMIT", json!({"__OPERATION__": "nothing", "__SUBMIT_KEY__": keys.get().to_string()}))
+    };
     let mut accepted = Vec::new();
     let refused = loop {
         let answer = submit(&client);

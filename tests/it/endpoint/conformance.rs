@@ -153,7 +153,7 @@ fn libzmq_asks_whether_we_live() {
     let client = context.socket(zmq::DEALER).unwrap();
     client.set_linger(0).unwrap();
     client.set_heartbeat_ivl(20).unwrap();
-    client.set_heartbeat_timeout(10_000).unwrap();
+    client.set_heartbeat_timeout(PATIENCE_MILLIS).unwrap();
     client.set_rcvtimeo(300).unwrap();
     client.monitor("inproc://monitor", i32::from(zmq::SocketEvent::DISCONNECTED.to_raw())).unwrap();
     let monitor = context.socket(zmq::PAIR).unwrap();

@@ -79,7 +79,7 @@ impl Witness {
 /// docs/design/hazards.md, W6.
 #[test]
 fn floods_take_little_memory() {
-    let controller = Controller::start(4096, &[("HANDSHAKE_TIMEOUT", "1000")]);
+    let controller = Controller::start(4096, &[("HANDSHAKE_TIMEOUT", "10000")]);
     let witness = Witness::of(&controller);
     let before = controller.memory("VmRSS:");
     let is_over = AtomicBool::new(false);

@@ -96,10 +96,13 @@ fn a_first_run_starts_a_service_that_stays_and_up_keeps_it() {
     user.ok("elsewhere", "up --add 2");
     assert_eq!(agents(), Some(3));
     user.ok("elsewhere", "restart --wait");
-    assert_eq!(agents(), Some(3), "also after a restart");
+    eventually("three agents, also after a restart", || agents() == Some(3));
     user.ok("elsewhere", "up --remove 2");
     eventually("two agents end", || agents() == Some(1));
     user.ok("elsewhere", "down --now");
+    // It waits for the end of the supervisor, and ends after it.
+    let is_standby = |(_, line): &(i32, String)| line.contains(" --standby ");
+    eventually("the standby of the restart ends", || !user.processes().iter().any(is_standby));
     assert_eq!(user.processes(), []);
 }
 
@@ -118,14 +121,14 @@ fn commands_at_the_same_moment_start_one_service() {
 fn a_service_without_work_ends_and_loses_nothing() {
     let user = User::new();
     let home = user.usual();
-    let run = |line: &str| user.command("elsewhere", line).env("LLTS_IDLE_STOP", "1000").said();
+    let run = |line: &str| user.command("elsewhere", line).env("LLTS_IDLE_STOP", "3000").said();
     for round in 0..3 {
         let said = run("run -- echo x");
         assert!(said.code == Some(0) && said.out == "x\n", "{round}: {said:?}");
         eventually("it ends", || user.processes().is_empty());
         assert!(!home.join("state/service.json").exists());
     }
-    let later = run("run --start-after +1.5 -- echo later");
+    let later = run("run --start-after +4.5 -- echo later");
     assert!(later.code == Some(0) && later.out == "later\n", "{later:?}");
     eventually("it ends", || user.processes().is_empty());
     assert_eq!(user.ok("elsewhere", "up 1").code, Some(0));

@@ -200,8 +200,10 @@ fn a_home_on_a_full_disk_refuses_at_once_and_can_be_stopped() {
     fs::remove_file(&ballast).expect("its own file");
     eventually("there is room again", || user.llts("a", "submit -- true").code == Some(0));
     assert_eq!(user.ok("a", "info --output wire").json()["health"], "good");
-    let incidents = user.ok("a", "incidents").out;
-    assert!(incidents.contains("STORE_TROUBLE") && incidents.contains("STORE_OK"), "{incidents}");
+    eventually("both are incidents", || {
+        let incidents = user.ok("a", "incidents").out;
+        incidents.contains("STORE_TROUBLE") && incidents.contains("STORE_OK")
+    });
     // A full disk does not keep a service from being stopped.
     let mut file = fs::File::create(&ballast).expect("made");
     while file.write_all(&[1; 4096]).is_ok() {}

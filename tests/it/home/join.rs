@@ -83,7 +83,7 @@ fn command_in_b(user: &User, line: &str) -> Command {
 
 #[test]
 fn a_machine_joins_once_and_its_agents_serve() {
-    let farm = Farm::new("10m");
+    let mut farm = Farm::new("10m");
     let said = farm.join("b", &farm.token).ok();
     assert!(said.out.contains("up --agents-only N"), "{said:?}");
     assert_eq!(farm.authorised(), ["lab-7", "this-machine"]);
@@ -92,6 +92,7 @@ fn a_machine_joins_once_and_its_agents_serve() {
     assert_eq!(read("b/keys/server.key.pub"), read("a/keys/server.key.pub"));
     // Its secret key is not that of the token, which others have seen.
     assert!(!farm.token.contains(read("b/keys/own.key").trim_end()));
+    eventually("the invitation has ended", || !farm.desk.is_running());
     let again = farm.join("c", &farm.token);
     assert!(
         again.code == Some(3) && again.err.contains("nothing listens at") && again.err.contains("was used"),

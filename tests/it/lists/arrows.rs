@@ -120,7 +120,7 @@ fn a_task_whose_time_has_passed_is_not_repeated_and_not_started() {
 /// running -> open: the worker is gone, and another one gets the rest.
 #[test]
 fn a_list_of_a_killed_worker_is_opened_again_without_what_has_ended() {
-    let mut sandbox = Sandbox::new();
+    let mut sandbox = Sandbox::impatient();
     sandbox.set("LIST_AGE_MAX", "60000");
     let server = sandbox.server();
     let first = sandbox.add(&["echo one"]);
@@ -139,7 +139,7 @@ fn a_list_of_a_killed_worker_is_opened_again_without_what_has_ended() {
     assert_eq!(sandbox.ended(&first), "completed_archive", "what has ended stays");
     eventually("an open list", || sandbox.names("open").len() == 1);
     let list = sandbox.names("open").remove(0);
-    assert_eq!(sandbox.names(&format!("open/{list}")), [format!("{second}.task")]);
+    eventually("the rest of it", || sandbox.names(&format!("open/{list}")) == [format!("{second}.task")]);
     std::fs::write(sandbox.root().join("go"), "").unwrap();
     let _other = sandbox.worker("v", &server);
     assert_eq!(sandbox.ended(&second), "completed_archive");

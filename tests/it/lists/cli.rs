@@ -69,7 +69,9 @@ fn status_counts_tasks_and_lists() {
     let status = sandbox.json(&["status"]);
     assert_eq!((&status["tasks"]["new"], &status["server"]), (&json!(2), &json!(null)), "{status}");
     let server = sandbox.server();
+    // The folder of a list is made before its tasks are moved into it.
     eventually("a list", || sandbox.json(&["status"])["lists"]["open"] == 1);
+    eventually("its tasks", || sandbox.json(&["status"])["tasks"]["open"] == 2);
     let status = sandbox.json(&["status"]);
     assert_eq!((&status["tasks"]["open"], &status["server"]), (&json!(2), &json!(server.id())), "{status}");
     let text = sandbox.llts(&["status"]).ok().out;

@@ -122,7 +122,7 @@ fn a_task_that_a_user_kills_or_that_is_late_has_failed_with_a_sentence() {
     let sandbox = up(1, &[]);
     let killed = sandbox.add(&["echo begun; exec sleep 1000"]);
     eventually("the command", || has(&sandbox, "RUNNING"));
-    let late = sandbox.add(&["echo never >never", "--until", "+2s"]);
+    let late = sandbox.add(&["echo never >never", "--until", "+10s"]);
     eventually("the end of its time", || {
         let until: u64 = fs::read_dir(sandbox.path("open"))
             .ok()
@@ -147,7 +147,7 @@ fn a_task_that_a_user_kills_or_that_is_late_has_failed_with_a_sentence() {
 fn a_task_whose_time_passes_while_it_waits_is_not_started() {
     let sandbox = up(1, &[]);
     let lines = "until test -e go; do sleep 0.05; done\necho never >never\n";
-    let ids = sandbox.llts_with(&["add", "--each-line", "-", "--until", "+4s"], lines.as_bytes()).ok().out;
+    let ids = sandbox.llts_with(&["add", "--each-line", "-", "--until", "+15s"], lines.as_bytes()).ok().out;
     let ids: Vec<&str> = ids.lines().collect();
     eventually("its first task", || has(&sandbox, "RUNNING"));
     let blocker = "until test -e end; do sleep 0.05; done";

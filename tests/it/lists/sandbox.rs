@@ -11,7 +11,7 @@ use testkit::Place;
 
 use crate::support::LLTS;
 
-pub(crate) use testkit::{PATIENCE, Program, Said, Start, eventually, found, names, signal};
+pub(crate) use testkit::{Program, Said, Start, eventually, found, names, signal};
 
 pub(crate) const ENDS: [&str; 4] = ["completed_archive", "failed_archive", "failed_time", "failed_count"];
 
@@ -26,9 +26,16 @@ impl Deref for Sandbox {
 }
 
 impl Sandbox {
-    /// With the patience of a test: a worker is lost after two seconds.
+    /// One whose workers are not lost because they get no core for some seconds: each command runs once.
     pub(crate) fn new() -> Self {
         Self::of(Place::new(LLTS))
+    }
+
+    /// The same, with a worker that is lost after two seconds.
+    pub(crate) fn impatient() -> Self {
+        let mut sandbox = Self::new();
+        sandbox.set("LOST_AFTER", "2000");
+        sandbox
     }
 
     /// The same in a home, whose controller serves the folder.
@@ -42,7 +49,7 @@ impl Sandbox {
     fn of(place: Place) -> Self {
         let mut sandbox = Self(place);
         for (key, value) in
-            [("LOST_AFTER", "2000"), ("KILL_INTERVAL", "300"), ("STRAGGLER_GRACE", "100"), ("LIST_AGE_MAX", "50")]
+            [("LOST_AFTER", "30000"), ("KILL_INTERVAL", "300"), ("STRAGGLER_GRACE", "100"), ("LIST_AGE_MAX", "50")]
         {
             sandbox.set(key, value);
         }

@@ -5,7 +5,7 @@ use std::io::Read as _;
 
 use rustix::process::Signal;
 
-use crate::outputs::sandbox::{Sandbox, eventually, signal};
+use crate::outputs::sandbox::{Sandbox, Start as _, eventually, signal};
 use crate::outputs::{errors, numbers, output};
 
 /// The agent is killed at different moments around the end of a run. Its successor has the whole output, or says why not.
@@ -38,7 +38,10 @@ fn a_killed_agent_leaves_no_half() {
 fn a_reader_survives_the_death_of_controller_and_agent() {
     let sandbox = Sandbox::serving(1, &[("long", "seq 1000000")]);
     let id = crate::outputs::finished(&sandbox, "long");
-    let mut logs = sandbox.start(&format!("logs {id} -f --stdout"));
+    let mut command = sandbox.command(&format!("logs {id} -f --stdout"));
+    // A request that dies with the controller is repeated after this time and that of its parking: together less than the half
+    // minute for which a controller may be silent.
+    let mut logs = command.env("LLTS_ZMQ_RECV_TIMEOUT", "8000").start();
     let mut stdout = logs.stdout.take().unwrap();
     let mut all = vec![0; 1_000_000];
     stdout.read_exact(&mut all).unwrap();
@@ -81,5 +84,5 @@ fn the_output_of_a_lost_run_is_kept_and_called_incomplete() {
         );
         assert!(err.contains(&why), "{stream}: {logs:?}");
     }
-    assert!(!sandbox.path("work").join(&id).exists(), "its folder is removed");
+    eventually("its folder is removed", || !sandbox.path("work").join(&id).exists());
 }

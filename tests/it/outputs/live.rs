@@ -128,7 +128,7 @@ fn a_write_wakes_a_parked_reader() {
     sandbox.tool("steps", STEPS);
     let up = sandbox.ok("up 1 --output wire").json();
     let id = sandbox.ok("submit steps").line().to_owned();
-    let client = Client::connect(up["controller"].as_str().unwrap(), Duration::from_secs(15)).unwrap();
+    let client = Client::connect(up["controller"].as_str().unwrap(), Duration::from_secs(60)).unwrap();
     let ask = |offset| {
         let ask = part(&Selector::task(&id), Stream::Stdout, offset, Some(HOUR));
         client.ask_patiently(&ask, HOUR).unwrap()

@@ -114,7 +114,8 @@ fn front_matter_says_order_time_and_repetition() {
     peer.acknowledge(&request);
     assert_eq!(peer.until_closed(), None);
     eventually("it has failed", || sandbox.names("failed") == ["a", "b", "c", "d"]);
-    assert!(std::fs::read_to_string(sandbox.path("failed/c.reason")).unwrap().contains("0.05 s"));
+    let reason = || std::fs::read_to_string(sandbox.path("failed/c.reason"));
+    eventually("its reason is told", || reason().is_ok_and(|reason| reason.contains("0.05 s")));
 }
 
 #[test]

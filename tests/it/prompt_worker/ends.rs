@@ -44,7 +44,10 @@ fn a_cut_connection_ends_everything_before_the_worker_joins_again() {
 fn a_stop_ends_everything_and_then_leaves() {
     for signal in [Signal::INT, Signal::TERM] {
         let (sandbox, master) = (Sandbox::new(), Master::new());
-        let worker = sandbox.worker(master.address(), &[], STUBBORN);
+        let [host, port] = [master.address().ip().to_string(), master.address().port().to_string()];
+        // The check comes before the last signal to the command, after which the worker leaves.
+        let ladder = [("LLTS_PROMPT_WORKER_KILL_INTERVAL", "5000")];
+        let worker = sandbox.start_with(&ladder, &["worker", &host, &port, "--", "sh", "-c", STUBBORN]);
         let mut peer = master.join();
         peer.request("a.txt", "x");
         is_running(&sandbox);

@@ -251,7 +251,7 @@ fn the_end_of_a_receiver_that_read_nothing_is_noticed() {
     wait_for(&pusher, |counts| counts.sent == 1);
     // Until nothing more fits into the kernel and the queue; the kernel may find some room a little later.
     let (mut sent, mut quiet_looks) = (0, 0);
-    while quiet_looks < 100 {
+    while quiet_looks < 500 {
         for _ in 0..60 {
             pusher.push(&lazy.address, vec![b'x'; 60_000]);
         }

@@ -3,9 +3,9 @@
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{self, Sender};
-use std::time::Duration;
 
 use serde_json::json;
+use testkit::PATIENCE;
 
 use crate::service::sandbox::{Client, Receiver, Sandbox};
 
@@ -29,7 +29,7 @@ fn two_hundred_bad_addresses_keep_nobody_from_an_answer() {
         push_to(&client, &address);
     }
     for _ in 0..TALKERS {
-        talks.recv_timeout(Duration::from_secs(30)).expect("a talker gets its push");
+        talks.recv_timeout(PATIENCE).expect("a talker gets its push");
     }
     for _ in 0..500 {
         assert_eq!(client.code("TASK/STATISTIC", json!({})), 0);

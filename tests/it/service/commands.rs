@@ -161,12 +161,16 @@ fn a_killed_command_leaves_no_process_and_an_accepted_one_survives_the_controlle
     let running = client.ask("TASK/SUBMIT", json!({ "__SHELL__": script }));
     let waiting = client.ask("TASK/SUBMIT", json!({ "__SHELL__": "echo later" }));
     crate::service::sandbox::eventually("the command runs", || pid.exists());
+    let running_is = json!({ "__TASK_ID__": running["__TASK_ID__"] });
+    client.until("TASK/QUERY", &running_is, |task| task["__STATUS__"] == "RUNNING");
     sandbox.restart_controller(&[]);
     let client = sandbox.client();
     assert_eq!(client.code("TASK/KILL", json!({ "__TASK_ID__": running["__TASK_ID__"] })), 0);
     assert_eq!(client.end(running["__TASK_ID__"].as_str().unwrap())["__OUTCOME__"], "KILLED");
     let left = fs::read_to_string(&pid).unwrap();
-    assert!(!fs::exists(format!("/proc/{}", left.trim())).unwrap());
+    // One that has ended has no command line, also if nothing has reaped it yet.
+    let line = fs::read(format!("/proc/{}/cmdline", left.trim())).unwrap_or_default();
+    assert!(line.is_empty(), "{}", String::from_utf8_lossy(&line));
     assert_eq!(client.end(waiting["__TASK_ID__"].as_str().unwrap())["__STDOUT__"], "later\n");
 }
 

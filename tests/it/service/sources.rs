@@ -224,7 +224,7 @@ fn a_program_that_cannot_be_had_says_why_and_leaves_nothing() {
         assert!(sentence.contains(why) & sentence.contains(&url) & sentence.contains("./p/run.sh"), "{sentence}");
     }
     let left = |name: &str| fs::read_dir(sandbox.path("state/sources").join(name)).unwrap().count();
-    assert_eq!((left("fetching"), left("programs")), (0, 0));
+    eventually("nothing is left", || (left("fetching"), left("programs")) == (0, 0));
 }
 
 /// A silent server holds neither the kill nor the next task.

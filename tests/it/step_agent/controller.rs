@@ -36,6 +36,8 @@ pub(crate) struct Controller {
     /// The end of the ids of its tasks. An agent ends what its predecessor has left by task and round, on the whole machine: the
     /// same task in a test that runs beside this one would be ended, too.
     tail: String,
+    /// Milliseconds that a task has for its end when it is told to finish.
+    pub(crate) grace: u32,
 }
 
 impl Controller {
@@ -50,8 +52,17 @@ impl Controller {
             .expect("free ports");
         let tail = (0..5).map(|_| char::from(rand::random_range(b'a'..=b'z'))).collect();
         let tool = tool.to_owned();
-        let mut controller =
-            Self { sandbox, ports, agent: None, parked: None, handed_out: None, wanted: None, tool, tail };
+        let mut controller = Self {
+            sandbox,
+            ports,
+            agent: None,
+            parked: None,
+            handed_out: None,
+            wanted: None,
+            tool,
+            tail,
+            grace: 60_000,
+        };
         controller.start_agent();
         controller
     }
@@ -62,7 +73,7 @@ impl Controller {
         let port = |endpoint: &str| endpoint.rsplit_once(':').expect("a port").1.to_owned();
         let config = format!(
             "CONTROLLER_REP_PORT = {}\nCONTROLLER_PUB_PORT = {}\nCONTROLLER_IPC_FILE = \"\"\nAGENT_HEARTBEAT_INTERVAL = 200\n\
-             AGENT_KILL_INTERVAL = 100\nLOG_DIR = \"log\"\nZMQ_RECV_TIMEOUT = 15000\n",
+             AGENT_KILL_INTERVAL = 100\nLOG_DIR = \"log\"\nZMQ_RECV_TIMEOUT = 30000\n",
             port(self.ports.requests()),
             port(self.ports.broadcasts())
         );
@@ -81,7 +92,7 @@ impl Controller {
     pub(crate) fn assign(&mut self, number: u32, round: u32, inputs: &Value) -> String {
         let step = json!({
             "__GRAPH_ID__": GRAPH, "__STEP__": "step-1", "__ROLE__": "MAIN", "__PARTITION__": 7, "__OUTPUTS__": "out,other",
-            "__INPUTS__": inputs.to_string(), "__GRACE__": 300,
+            "__INPUTS__": inputs.to_string(), "__GRACE__": self.grace,
         });
         self.hand_out(number, round, step)
     }

@@ -111,6 +111,7 @@ echo part > ../out/part; touch "$PLACE/runs"; while :; do sleep 0.01; done"#;
 fn a_run_that_does_not_obey_is_ended_after_the_grace_time() {
     let script = r#"trap '' TERM; touch "$PLACE/runs"; while :; do sleep 0.01; done"#;
     let mut controller = Controller::with_tool("step", script);
+    controller.grace = 300;
     let task = controller.assign(1, 0, &json!({}));
     controller.until("it runs", |place, _| place.path("runs").exists().then_some(()));
     controller.finish(&task, true);

@@ -74,8 +74,7 @@ const FUTILE_MAX: u32 = 30;
 
 /// Waits until all are archived, and does something after each look, as long as that does not keep everything from going on.
 fn until_archived(redis: &mut Connection, tasks: u64, mut act: impl FnMut(&mut Connection)) {
-    let until = clock::now().mono + PATIENCE * u32::try_from(1 + tasks / 1000).expect("a count");
-    let (mut judged, mut futile) = (0, 0);
+    let (mut judged, mut futile, mut until) = (0, 0, clock::now().mono + PATIENCE);
     loop {
         let counts = ground::SETS.map(|set| -> u64 { count(redis, set) });
         if counts.last() == Some(&tasks) {
@@ -90,7 +89,8 @@ fn until_archived(redis: &mut Connection, tasks: u64, mut act: impl FnMut(&mut C
         }
         let known = ["succeeded", "failed", "archived"].map(|set| count(redis, set)).iter().sum();
         // Both counts of a task that moves between them may miss it.
-        (judged, futile) = if known > judged { (known, 0) } else { (judged, futile + 1) };
+        (judged, futile, until) =
+            if known > judged { (known, 0, clock::now().mono + PATIENCE) } else { (judged, futile + 1, until) };
         if futile < FUTILE_MAX {
             act(redis);
         } else {

@@ -9,7 +9,7 @@ use tdf::shell::{Claim, Ending, Namespace, Report};
 use super::original::Order;
 use super::proxy::Proxy;
 use super::{NAMESPACE, Place, name};
-use testkit::{Program, eventually};
+use testkit::{PATIENCE, Program, eventually, within};
 
 /// An original that is killed between ZREM and MULTI, or whose connection breaks there.
 #[test]
@@ -109,25 +109,29 @@ fn every_task_is_archived_once_whatever_breaks() {
         }
         let mut rounds = 0_u32;
         let mut services = Vec::new();
-        eventually("every task is archived", || {
-            rounds += 1;
-            proxy.lose("");
-            if rounds % 20 == 1 {
-                services.iter_mut().for_each(Program::kill);
-                services = vec![
-                    place.start(&["server", "one", "server.cfg"]),
-                    place.start(&["server", "two", "server.cfg"]),
-                    place.start(&["manage", "manager.cfg"]),
-                ];
-                let () = redis::cmd("CLIENT")
-                    .arg("KILL")
-                    .arg("TYPE")
-                    .arg("normal")
-                    .query(&mut place.original.redis)
-                    .unwrap();
-            }
-            place.original.redis.zcard::<_, u64>("MyProgram:archived").unwrap() == TASKS
-        });
+        within(
+            PATIENCE * 5,
+            || "every task is archived",
+            || {
+                rounds += 1;
+                proxy.lose("");
+                if rounds % 20 == 1 {
+                    services.iter_mut().for_each(Program::kill);
+                    services = vec![
+                        place.start(&["server", "one", "server.cfg"]),
+                        place.start(&["server", "two", "server.cfg"]),
+                        place.start(&["manage", "manager.cfg"]),
+                    ];
+                    let () = redis::cmd("CLIENT")
+                        .arg("KILL")
+                        .arg("TYPE")
+                        .arg("normal")
+                        .query(&mut place.original.redis)
+                        .unwrap();
+                }
+                place.original.redis.zcard::<_, u64>("MyProgram:archived").unwrap() == TASKS
+            },
+        );
         done.store(usize::MAX, Ordering::SeqCst);
     });
     for id in 1..=TASKS {

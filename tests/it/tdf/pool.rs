@@ -166,8 +166,8 @@ fn two_controllers_run_each_task_once_while_one_is_killed() {
     place.command(&open).said().ok();
     for done in [tasks / 5, tasks * 2 / 5, tasks * 3 / 5] {
         eventually("some ends", || count(&place, "archived") >= done);
-        signal(one.process(" controller"), Signal::KILL);
         let before = one.log().matches("controller ready").count();
+        signal(one.process(" controller"), Signal::KILL);
         eventually("another controller", || one.log().matches("controller ready").count() > before);
     }
     eventually("all are archived", || count(&place, "archived") == tasks);

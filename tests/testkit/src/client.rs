@@ -1,6 +1,7 @@
 //! Peers of a controller, made with libzmq.
 
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 
@@ -10,10 +11,13 @@ use crate::waiting::{eventually, found};
 const LIMIT: i32 = 60_000;
 
 /// Milliseconds that a question waits at the controller for the end of a task.
-const WAIT: i32 = 25_000;
+const WAIT: i32 = 55_000;
 
 /// Milliseconds for an answer, where the controller is killed meanwhile.
 const SHORT: i32 = 1000;
+
+/// The number of submits that may be repeated.
+static SUBMITS: AtomicU64 = AtomicU64::new(0);
 
 /// A client of any language: one JSON object there, one back.
 pub struct Client {
@@ -78,6 +82,10 @@ impl Client {
     #[track_caller]
     pub fn submit(&self, tool: &str, mut fields: Value) -> String {
         fields["__OPERATION__"] = tool.into();
+        if self.persists {
+            // An answer that comes late is asked for again, and is that of the same task.
+            fields["__SUBMIT_KEY__"] = SUBMITS.fetch_add(1, Ordering::Relaxed).to_string().into();
+        }
         let reply = self.ask("TASK/SUBMIT", fields);
         id_of(&reply).unwrap_or_else(|| panic!("{reply}"))
     }

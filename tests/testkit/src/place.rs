@@ -6,17 +6,22 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::program::{Program, Start as _};
 use crate::said::Said;
+use crate::waiting::pass;
 
 /// Names the folder to every process that is started in it.
 pub const MARK: &str = "PLACE";
 
 /// Processes of llts that stay. None of them is a command that a worker was given.
 const KEEPERS: [&str; 4] = ["llts guard", "llts lists", "llts prompt", "llts tdf"];
+
+/// The pause between two looks at processes that were killed.
+const LOOK_PAUSE: Duration = Duration::from_millis(10);
 
 /// Lines of a log or an output that are shown.
 const SHOWN: usize = 60;
@@ -180,13 +185,14 @@ impl Drop for Place {
                 let _ = writeln!(std::io::stderr(), "down: {down:?}\nwork and runs: {left:?}\n{:?}", self.processes());
             }
         }
-        // A command may fork meanwhile.
-        for _ in 0..100 {
+        // A command may fork meanwhile, and one that was killed ends when it gets a core.
+        for _ in 0..1000 {
             let left = self.processes();
             left.iter().for_each(|(pid, _)| kill(*pid));
             if left.is_empty() {
                 return;
             }
+            pass(LOOK_PAUSE);
         }
     }
 }

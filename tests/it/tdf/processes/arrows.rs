@@ -98,7 +98,7 @@ fn a_time_out_ends_the_whole_tree_and_keeps_what_was_written() {
     let place = Place::new();
     place.program("p", STUBBORN);
     let _worker = place.worker("w");
-    let id = place.open(&Order { timeout: "1.5", ..Order::default() });
+    let id = place.open(&Order { timeout: "10", ..Order::default() });
     is_running(&place);
     place.until(id, "timed_out");
     assert_eq!(place.commands(), []);
@@ -114,7 +114,7 @@ fn a_time_out_within_its_budget_begins_the_next_round() {
     let place = Place::new();
     place.program("p", "[ -e ../again ] && exit; touch ../again; while :; do sleep 1000; done");
     let _worker = place.worker("w");
-    let id = place.open(&Order { timeout: "0.5", max_timeouts: "1", ..Order::default() });
+    let id = place.open(&Order { timeout: "5", max_timeouts: "1", ..Order::default() });
     place.until(id, "executed");
     assert_eq!([place.field(id, "timeouts"), place.field(id, "round")], ["1", "1"]);
     assert!(!place.field(id, "1:open").is_empty() && !place.field(id, "1:executed").is_empty());

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use testkit::{Program, Start as _, eventually, names};
+use testkit::{Program, Start as _, eventually, names, own_ip};
 
 use super::place::Place;
 use crate::tdf::original::Order;
@@ -17,17 +17,18 @@ struct Web {
 impl Web {
     fn start(folder: &std::path::Path) -> Self {
         let port =
-            std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
+            std::net::TcpListener::bind((own_ip(), 0)).and_then(|free| free.local_addr()).expect("a port").port();
         let mut command = Command::new("python3");
-        command.args(["-m", "http.server", "--bind", "127.0.0.1", &port.to_string(), "--directory"]).arg(folder);
+        let [ip, number] = [own_ip().to_string(), port.to_string()];
+        command.args(["-m", "http.server", "--bind", &ip, &number, "--directory"]).arg(folder);
         let program = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).start();
         let web = Self { _program: program, port };
-        eventually("a web server", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+        eventually("a web server", || std::net::TcpStream::connect((own_ip(), port)).is_ok());
         web
     }
 
     fn url(&self, path: &str) -> String {
-        format!("http://127.0.0.1:{}/{path}", self.port)
+        format!("http://{}:{}/{path}", own_ip(), self.port)
     }
 }
 
@@ -80,7 +81,7 @@ fn a_program_that_cannot_be_had_is_a_failed_run_that_says_why() {
         assert!(error.starts_with("program './q/run.sh' does not exist! ") && error.contains(why), "{error}");
         assert!(!place.path("q").exists());
     }
-    assert_eq!(names(&place.path(".llts@tdf/programs/fetching")), Vec::<String>::new());
+    eventually("nothing of it is left", || names(&place.path(".llts@tdf/programs/fetching")).is_empty());
 }
 
 /// An original runs them as commands (docs/design/hazards.md, X9, X10).
