@@ -223,6 +223,7 @@ impl Client {
         until: Option<Mono>,
         interrupt: Option<BorrowedFd<'_>>,
     ) -> Result<Option<A>, ClientError> {
+        let mut silences = 0;
         loop {
             let now = clock::now().mono;
             let left = until.map_or(PARK_MAX, |until| until.since(now).min(PARK_MAX));
@@ -235,23 +236,25 @@ impl Client {
                     if has_ended(&answer) || until.is_some_and(|until| until <= clock::now().mono) {
                         return Ok(Some(answer));
                     }
+                    silences = 0;
                 }
                 Exchange::Interrupted => return Ok(None),
-                Exchange::Silence => self.check_silence()?,
+                Exchange::Silence => self.check_silence(&mut silences)?,
             }
         }
     }
 
     /// Sends a request that the controller may park for up to `park`, and returns the answer. A controller that has answered
-    /// before may be silent for half a minute; the request is repeated then.
+    /// before may be silent for half a minute; the request is repeated then, at least once.
     ///
     /// # Errors
     /// [`ClientError`]
     pub fn ask_patiently<A>(&self, ask: &Ask<A>, park: Duration) -> Result<A, ClientError> {
+        let mut silences = 0;
         loop {
             match self.exchange(ask, park + self.reply_timeout, None)? {
                 Exchange::Reply(frame) => return Ok(ask.decode(&frame)?),
-                Exchange::Silence | Exchange::Interrupted => self.check_silence()?,
+                Exchange::Silence | Exchange::Interrupted => self.check_silence(&mut silences)?,
             }
         }
     }
@@ -284,12 +287,14 @@ impl Client {
         }
     }
 
-    fn check_silence(&self) -> Result<(), ClientError> {
+    /// A request has no answer. `silences` counts those in a row.
+    fn check_silence(&self, silences: &mut u32) -> Result<(), ClientError> {
+        *silences += 1;
         let silence = self.heard.get().map(|heard| clock::now().mono.since(heard));
-        match silence {
-            Some(silence) if silence < SILENCE_MAX => Ok(()),
-            Some(silence) => Err(self.no_controller(silence)),
-            None => Err(self.no_controller(self.reply_timeout)),
+        if may_repeat(silence, *silences) {
+            Ok(())
+        } else {
+            Err(self.no_controller(silence.unwrap_or(self.reply_timeout)))
         }
     }
 
@@ -298,8 +303,27 @@ impl Client {
     }
 }
 
+/// Whether a request is repeated after this silence of a controller that has answered before. The time-out of one request may be longer
+/// than the silence that ends a conversation (`ZMQ_RECV_TIMEOUT`), and the request may have been lost with a controller.
+fn may_repeat(silence: Option<Duration>, silences: u32) -> bool {
+    silence.is_some_and(|silence| silence < SILENCE_MAX || silences < 2)
+}
+
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Client").field("endpoint", &self.endpoint).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_repeated_once_however_long_its_time_out_is() {
+        let long = Some(SILENCE_MAX * 2);
+        assert!(may_repeat(long, 1) && !may_repeat(long, 2));
+        assert!(may_repeat(Some(SILENCE_MAX / 2), 2), "half a minute of silence is borne");
+        assert!(!may_repeat(None, 1), "a controller that never answered is not there");
     }
 }

@@ -111,7 +111,8 @@ impl Pipeline {
         if silent_at.is_none_or(|at| now < at) || silence < self.patience {
             return Ok(());
         }
-        if silence >= SILENCE_MAX {
+        // The patience may be the longer time; a request that was lost with a controller is asked again in any case.
+        if silence >= SILENCE_MAX && self.redialled.is_some() {
             let (endpoint, remedy) = (self.endpoint.clone(), self.remedy.text());
             return Err(ClientError::NoController { endpoint, waited: silence, remedy });
         }
