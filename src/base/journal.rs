@@ -58,8 +58,9 @@ impl Journal {
         self.note(Severity::Debug, text.into());
     }
 
+    /// Notes a line of this severity.
     #[track_caller]
-    fn note(&mut self, severity: Severity, text: String) {
+    pub fn note(&mut self, severity: Severity, text: String) {
         self.lines.push_back(LogLine { severity, text, place: Location::caller() });
     }
 

@@ -3,7 +3,7 @@
 pub(crate) mod idle;
 pub(crate) mod outdated;
 
-use base::Wall;
+use base::{Epoch, Wall};
 use outdated::Start;
 
 /// A pause of the service that a client repeats.
@@ -39,9 +39,24 @@ impl Mode {
         self.start.at
     }
 
+    /// The epoch, for the answer to a heartbeat.
+    pub(crate) const fn epoch(&self) -> Option<Epoch> {
+        self.start.epoch
+    }
+
+    /// Whether the store is from a backup or another machine.
+    pub(crate) const fn is_from_elsewhere(&self) -> bool {
+        self.start.is_from_elsewhere
+    }
+
+    /// Why this controller gives out no tasks and takes none, if another one has its agents.
+    pub(crate) fn outdated(&self) -> Option<&str> {
+        self.start.outdated.as_deref()
+    }
+
     /// Whether tasks are handed out.
     pub(crate) const fn gives_out(&self) -> bool {
-        self.paused.is_none() && self.start.outdated().is_none()
+        self.paused.is_none() && self.start.outdated.is_none()
     }
 
     pub(crate) const fn paused(&self) -> Option<Paused> {

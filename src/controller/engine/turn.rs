@@ -145,12 +145,7 @@ impl Turn {
     /// Something has happened to the service: a line in the log, which the history gets, too.
     #[track_caller]
     pub(crate) fn incident(&mut self, severity: Severity, kind: IncidentKind, line: String) {
-        match severity {
-            Severity::Error => self.journal.error(line.clone()),
-            Severity::Warn => self.journal.warn(line.clone()),
-            Severity::Info => self.journal.info(line.clone()),
-            Severity::Debug => self.journal.debug(line.clone()),
-        }
+        self.journal.note(severity, line.clone());
         self.incidents.push((kind, line));
     }
 

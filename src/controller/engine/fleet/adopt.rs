@@ -64,7 +64,7 @@ impl Controller {
             self.time_run(now, task, None);
         }
         if let Return::WithoutRun(task, end) = found {
-            self.turn.info(format!("agent {id} has come back without task {task}"));
+            self.turn.info(format!("agent {id} is back without task {task}"));
             self.fleet.set_slot(id, Slot::Free);
             self.void_list(now, id);
             let remains = self.remains_after(now, task, sender, message);
@@ -153,7 +153,7 @@ impl Controller {
     /// Whether a waiting task may have been handed out by a controller that died before it could store that. Only the
     /// dispatch of a first round does not wait for the disk, so later rounds are never in doubt, unless the store is from elsewhere.
     pub(crate) fn may_be_out(&self, task: TaskId) -> bool {
-        let is_in_doubt = |round| round == Round(0) || self.is_from_elsewhere();
+        let is_in_doubt = |round| round == Round(0) || self.mode.is_from_elsewhere();
         let waits =
             |record: &TaskRecord| matches!(record.state, TaskState::Waiting { .. }) && is_in_doubt(record.round);
         task <= self.tasks.restored_max() && self.tasks.get(task).is_some_and(waits)

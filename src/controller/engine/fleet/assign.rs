@@ -237,11 +237,6 @@ impl Controller {
         self.change(now, task, TaskEvent::Dispatch(assignment));
     }
 
-    /// Tells agents that do not park that there is work; once per turn is enough.
-    pub(crate) fn inform(&mut self) {
-        self.turn.inform();
-    }
-
     /// A task ends without a result of its present round.
     pub(crate) fn close(&mut self, now: Now, task: TaskId, outcome: Outcome) {
         self.end_children(now, task);

@@ -356,7 +356,7 @@ impl Controller {
             self.change(now, task, TaskEvent::Suspect(suspected));
         }
         if !suspected && self.queue.len() > 0 {
-            self.inform();
+            self.turn.inform();
         }
     }
 

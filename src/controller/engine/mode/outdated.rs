@@ -31,22 +31,17 @@ pub(crate) struct Start {
     /// Shows agents whether they still talk to the same life of the controller.
     pub(super) id: u64,
     pub(super) at: Wall,
-    epoch: Option<Epoch>,
+    pub(super) epoch: Option<Epoch>,
     /// Whether the store is from a backup or another machine.
-    is_from_elsewhere: bool,
+    pub(super) is_from_elsewhere: bool,
     /// Why this controller gives out no tasks.
-    outdated: Option<String>,
+    pub(super) outdated: Option<String>,
 }
 
 impl Start {
     /// Agents know this life of the controller by `id`.
     pub(super) fn new(id: u64) -> Self {
         Self { id, ..Self::default() }
-    }
-
-    /// Why no task is given out and none is taken.
-    pub(super) const fn outdated(&self) -> Option<&String> {
-        self.outdated.as_ref()
     }
 }
 
@@ -82,16 +77,6 @@ impl Controller {
     /// The gap in the numbers of the pushes of a restored task.
     pub(crate) fn skipped_pushes(&self) -> u32 {
         if self.mode.start.is_from_elsewhere { PUSHES_SKIPPED } else { 0 }
-    }
-
-    /// The epoch, for the answer to a heartbeat.
-    pub(crate) const fn epoch(&self) -> Option<Epoch> {
-        self.mode.start.epoch
-    }
-
-    /// Why this controller gives out no tasks and takes none, if another one has its agents.
-    pub(crate) fn outdated(&self) -> Option<&str> {
-        self.mode.start.outdated.as_deref()
     }
 
     /// The answer to an agent that has served under a newer epoch.
@@ -139,10 +124,5 @@ impl Controller {
         }
         self.turn.info(format!("agent {id} has task {named} in round {round}, which this store does not know"));
         self.update(named, |record| record.round = record.round.max(round));
-    }
-
-    /// Whether the store is from a backup or another machine.
-    pub(crate) const fn is_from_elsewhere(&self) -> bool {
-        self.mode.start.is_from_elsewhere
     }
 }

@@ -89,7 +89,7 @@ impl Controller {
     pub(crate) fn order_done(&mut self, now: Now, ordered: Ordered) -> Reply {
         self.dispatch(now);
         if self.queue.len() > 0 {
-            self.inform();
+            self.turn.inform();
         }
         let warning = ordered.refused.map(|(count, refusal)| {
             let tasks = if count == 1 { "1 task was".to_owned() } else { format!("{count} tasks were") };

@@ -35,6 +35,6 @@ impl Controller {
         let Some(Paused { since, .. }) = self.mode.set_paused(None) else { return };
         let line = format!("the pause of the service has ended after {}", span(now.wall.since(since)));
         self.turn.incident(Severity::Info, IncidentKind::Paused, line);
-        self.inform();
+        self.turn.inform();
     }
 }

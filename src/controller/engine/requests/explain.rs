@@ -55,8 +55,8 @@ impl Controller {
             .or_else(fetches)
             .or_else(of_children);
         match &mut holdup {
-            Some(found) if waits && self.outdated().is_some() => {
-                *found = Holdup::Outdated(self.outdated().unwrap_or_default().to_owned());
+            Some(found) if waits && self.mode.outdated().is_some() => {
+                *found = Holdup::Outdated(self.mode.outdated().unwrap_or_default().to_owned());
             }
             Some(Holdup::NotBefore(at)) if self.claims_until(record) == Some(*at) => holdup = Some(Holdup::Claims(*at)),
             Some(found @ Holdup::Agents { .. }) if let Some(paused) = self.mode.paused() => {

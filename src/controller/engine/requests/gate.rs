@@ -28,7 +28,7 @@ impl Controller {
             Some(UNTIL_OPENED) => "a client has paused the service; no task starts until it is resumed".to_owned(),
             Some(until) => format!("a client has paused the service until {until}; no task starts"),
             None => {
-                self.inform();
+                self.turn.inform();
                 "the pause of the service has ended".to_owned()
             }
         };

@@ -32,7 +32,7 @@ impl Controller {
         }
         // An agent that does not park learns of work only from PUB. PUB may lose messages, so repeat it.
         if !heartbeat.busy && self.queue.len() > 0 {
-            self.inform();
+            self.turn.inform();
         }
         Reply::Heartbeat(Heard {
             controller: self.mode.controller_id(),
@@ -42,7 +42,7 @@ impl Controller {
             tools: self.known_tools(id),
             serving: Some(self.readers.outputs().has_offer(id)),
             folder: self.archives.folder().cloned(),
-            epoch: self.epoch(),
+            epoch: self.mode.epoch(),
             clock: Some(now.wall),
         })
     }

@@ -55,7 +55,7 @@ impl Controller {
         if self.mode.is_stopping() {
             return Err(Refusal::new(Code::Stopping, "the controller is stopping; submit again when it is back"));
         }
-        if let Some(why) = self.outdated() {
+        if let Some(why) = self.mode.outdated() {
             return Err(Refusal::new(Code::Stopping, why));
         }
         Ok(())
@@ -192,7 +192,7 @@ impl Controller {
     /// Tells agents that do not park of a task that no agent has taken.
     pub(crate) fn inform_if_waiting(&mut self, task: TaskId) {
         if self.tasks.get(task).is_some_and(|record| record.phase() == Phase::Waiting) {
-            self.inform();
+            self.turn.inform();
         }
     }
 
