@@ -28,10 +28,12 @@ impl ExitCode {
     /// The machine of the agent does not have the folder that the command names, or the client that gives its streams. The task goes to
     /// an agent of another machine, or ends with [`super::TaskCommand::NOT_STARTED`].
     pub const NOT_HERE: Self = Self(-135);
+    /// A tool that stays has not answered as it must: not within the protocol, or with a value that is too long.
+    pub const ANSWER_INVALID: Self = Self(-136);
     /// run.sh asks to be run again later: EX_TEMPFAIL.
     pub const DEFERRED: Self = Self(75);
 
-    /// The exit code of a process that a signal ended. Signals are 1 to 64, so the result never collides with -128 to -135.
+    /// The exit code of a process that a signal ended. Signals are 1 to 64, so the result never collides with -128 to -136.
     #[must_use]
     pub const fn from_signal(signal: i32) -> Self {
         Self(-signal)

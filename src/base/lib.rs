@@ -170,6 +170,6 @@ pub use term::{Prior, Term, Wanted};
 pub use time::{Mono, Now, SECONDS_MAX, Wall, WallText};
 pub use tool::{InvalidToolName, ToolName};
 pub use tool_digest::{InvalidToolDigest, ToolDigest};
-pub use tool_manifest::{HeldTool, ParameterKind, ToolManifest, ToolParameter, ToolPaths};
+pub use tool_manifest::{HeldTool, ParameterKind, Stay, ToolManifest, ToolParameter, ToolPaths};
 pub use tool_set::ToolSet;
 pub use usd::Usd;

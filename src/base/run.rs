@@ -94,6 +94,10 @@ pub struct RunResult {
     pub told_to_finish: bool,
     /// The request of a run that deferred.
     pub defer: Option<Box<Defer>>,
+    /// The value that a tool that stays has answered, as JSON.
+    pub value: Option<Box<str>>,
+    /// Whether the task found its tool running; `None` for a tool that does not stay.
+    pub warm: Option<bool>,
     /// The files that are kept with the task, if it names any.
     pub files: Option<Box<KeptFiles>>,
 }
@@ -104,7 +108,8 @@ impl RunResult {
     pub fn bytes(&self) -> usize {
         let texts = [&self.error, &self.report_tail, &self.stdout_tail, &self.stderr_tail];
         let files = self.files.as_ref().map_or(0, |files| files.bytes());
-        size_of::<Self>() + texts.map(String::len).iter().sum::<usize>() + files
+        let value = self.value.as_ref().map_or(0, |value| value.len());
+        size_of::<Self>() + texts.map(String::len).iter().sum::<usize>() + files + value
     }
 
     /// A result that consists of an exit code and a reason.
@@ -123,6 +128,8 @@ impl RunResult {
             by_itself: false,
             told_to_finish: false,
             defer: None,
+            value: None,
+            warm: None,
             files: None,
         }
     }

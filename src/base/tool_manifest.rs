@@ -1,6 +1,7 @@
 //! What a tool says about itself in its `tool.toml`, and a version of a tool as the controller keeps it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{EndSignal, FileName, FilePattern, Scalar, ToolDigest, ToolName, Wall};
 
@@ -15,8 +16,32 @@ pub struct ToolManifest {
     pub end_signal: Option<EndSignal>,
     /// The places of inputs that the tool expects; other inputs of senders that may not send commands come into a folder.
     pub inputs: Vec<FilePattern>,
+    /// How it stays for one task after the other; `None` for a tool that is started for each task.
+    pub stay: Option<Stay>,
     /// The file itself.
     pub text: String,
+}
+
+/// The terms of a tool that stays: `[stay]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stay {
+    /// Tasks after which it ends; `None`: no such limit.
+    pub max_tasks: Option<u64>,
+    /// How long it stays without a task.
+    pub idle: Duration,
+    /// Bytes of memory of its processes above which it ends after a task; `None`: no such limit.
+    pub memory: Option<u64>,
+    /// How long it may take until it says that it is ready.
+    pub start_timeout: Duration,
+    /// Whether each task has a folder of its own.
+    pub folder: bool,
+}
+
+impl Default for Stay {
+    fn default() -> Self {
+        let (idle, start_timeout) = (Duration::from_mins(5), Duration::from_mins(1));
+        Self { max_tasks: None, idle, memory: None, start_timeout, folder: false }
+    }
 }
 
 /// A parameter of a tool.

@@ -205,6 +205,10 @@ pub const EXIT_CODE: &str = "__EXIT_CODE__";
 pub const OUTCOME: &str = "__OUTCOME__";
 pub const REASON: &str = "__REASON__";
 pub const REPORT_LOG: &str = "__REPORT_LOG__";
+/// The value of a task of a tool that stays, as JSON.
+pub const VALUE: &str = "__VALUE__";
+/// Whether a task of a tool that stays found it running; in a heartbeat, the tools that stay at the agent.
+pub const WARM: &str = "__WARM__";
 pub const STDOUT: &str = "__STDOUT__";
 pub const STDERR: &str = "__STDERR__";
 pub const REPORT_BYTES: &str = "__REPORT_BYTES__";

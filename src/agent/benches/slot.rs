@@ -82,6 +82,8 @@ fn exited() -> Exited {
         stderr_tail: String::new(),
         output_bytes: None,
         defer: None,
+        value: None,
+        warm: None,
         provided: None,
     }
 }

@@ -39,6 +39,8 @@ pub(super) fn read(config: &AgentSection, exit: &ChildExit, run: Option<(&Dispat
         stdout_tail: stdout.text,
         stderr_tail: stderr.text,
         defer: run.filter(|_| is_deferred).map(|(dispatch, dir)| Box::new(defer(dispatch, dir))),
+        value: None,
+        warm: None,
         provided,
     }
 }

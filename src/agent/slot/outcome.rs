@@ -64,6 +64,10 @@ pub struct Exited {
     pub output_bytes: Option<OutputBytes>,
     /// The request in defer.info, if run.sh deferred.
     pub defer: Option<Box<Defer>>,
+    /// The value that a tool that stays has answered, as JSON.
+    pub value: Option<Box<str>>,
+    /// Whether the task found its tool running; `None` for a tool that does not stay.
+    pub warm: Option<bool>,
     /// The content of `../provide`; `None` for a task that is not of a step.
     pub provided: Option<ProvideFolder>,
 }
@@ -113,6 +117,8 @@ impl Exited {
             by_itself,
             told_to_finish: false,
             defer: self.defer,
+            value: self.value,
+            warm: self.warm,
             files: None,
         }
     }

@@ -9,6 +9,7 @@ mod lists;
 mod progress;
 mod retire;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::stop::FAREWELL;
@@ -206,6 +207,8 @@ fn exited(exit_code: i32) -> Exited {
         stderr_tail,
         output_bytes: None,
         defer: None,
+        value: None,
+        warm: None,
         provided: None,
     }
 }
@@ -240,6 +243,7 @@ fn an_agent_says_hello_and_then_asks_for_a_task() {
         own_versions: None,
         epoch: None,
         skew: None,
+        warm: BTreeSet::new(),
     };
     assert_eq!(host.settle(), [Effect::Send(FromAgent::Heartbeat(hello))]);
     assert_eq!(host.answer(heard(1)), [Effect::Ready, apply()]);

@@ -29,6 +29,8 @@ pub(super) fn write(result: &RunResult, writer: &mut ObjectWriter<'_>) {
             writer.text(name, text);
         }
     }
+    writer.maybe_text(words::VALUE, result.value.as_deref());
+    writer.maybe(words::WARM, result.warm);
     if let Some(OutputBytes { report, stdout, stderr }) = result.output_bytes {
         writer.literal(words::REPORT_BYTES, report);
         writer.literal(words::STDOUT_BYTES, stdout);
@@ -76,6 +78,8 @@ pub(super) fn read(fields: &Fields) -> Result<Option<RunResult>, Refusal> {
         by_itself: fields.flag(words::BY_ITSELF),
         told_to_finish: fields.flag(words::TOLD_TO_FINISH),
         defer: defer(fields)?,
+        value: fields.text(words::VALUE).map(Into::into),
+        warm: fields.get(words::WARM).and_then(Scalar::as_bool),
         files: task_files::read_kept(fields)?,
     }))
 }

@@ -147,7 +147,7 @@ impl Value<'_> {
 /// The number of [`FIELDS`] before the submitted ones: the id comes first so that a SUB can subscribe to one task.
 const HEAD_FIELDS: usize = 2;
 
-const FIELDS: [Field; 41] = [
+const FIELDS: [Field; 43] = [
     (words::TASK_ID, |task| Some(Value::Text(task.id.to_string().into()))),
     (words::STATUS, |task| Some(text(words::phase(task.shown_phase())))),
     (words::ROUND, |task| Some(Value::Integer(task.round.0.into()))),
@@ -181,6 +181,8 @@ const FIELDS: [Field; 41] = [
     (words::REASON, reason),
     (words::EXIT_CODE, exit_code),
     (words::REPORT_LOG, report_log),
+    (words::VALUE, |task| task.result()?.value.as_deref().map(text)),
+    (words::WARM, |task| Some(Value::Truth(task.result()?.warm?))),
     (words::STDOUT, |task| task.result().map(|result| text(&result.stdout_tail))),
     (words::STDERR, |task| task.result().map(|result| text(&result.stderr_tail))),
     (words::REPORT_BYTES, |task| Some(count(task.result()?.output_bytes?.report))),

@@ -13,22 +13,34 @@
 //! [parameters.quality]
 //! type = "integer"
 //! default = 23
+//!
+//! [stay]                     # it is started once, and gets one task after the other (docs/stay.md)
+//! max_tasks = 10000          # then it ends; without a limit otherwise
+//! idle = 300                 # seconds without a task, until it ends
+//! memory = 1_000_000_000     # bytes of all of its processes, above which it ends after a task
+//! start_timeout = 60         # seconds until it must be ready
+//! folder = false             # whether each task has a folder of its own
 //! ```
 //!
 //! A tool with a table of parameters takes these and no others; the fields of the service do not count. A tool without one
 //! takes any. An input of a sender that may not send commands comes into the folder `in/` if its name is not among `inputs`: an
 //! interpreter may run a file for its name.
 
+use std::time::Duration;
+
 use toml::{Table, Value};
 
 use base::code::{Code, Refusal, shown};
 use base::{
-    EndSignal, Fields, FilePattern, ParameterKind, Scalar, TaskFiles, ToolManifest, ToolName, ToolParameter,
+    EndSignal, Fields, FilePattern, ParameterKind, Scalar, Stay, TaskFiles, ToolManifest, ToolName, ToolParameter,
     nearest_hint, words,
 };
 
 /// Parameters of one tool: a person fills them in.
 const PARAMETERS_MAX: usize = 200;
+
+/// The longest time in `[stay]`, in seconds: a year.
+const STAY_SECONDS_MAX: u64 = 31_536_000;
 
 /// The longest description, in bytes.
 const DESCRIPTION_BYTES_MAX: usize = 4096;
@@ -62,7 +74,12 @@ pub fn parse(text: &str) -> Result<ToolManifest, String> {
         Some(Value::Array(patterns)) => patterns.iter().map(input).collect::<Result<_, _>>()?,
         Some(_) => return Err("tool.toml: inputs is not a list; write inputs = [\"*.csv\"]".to_owned()),
     };
-    no_more(&table, "tool.toml", &["description", "end_signal", "parameters", "inputs"])?;
+    let stay = match table.remove("stay") {
+        None => None,
+        Some(Value::Table(table)) => Some(stay(table)?),
+        Some(_) => return Err("tool.toml: stay is not a table; write [stay]".to_owned()),
+    };
+    no_more(&table, "tool.toml", &["description", "end_signal", "parameters", "inputs", "stay"])?;
     if inputs.len() > TaskFiles::NAMED_MAX {
         let max = TaskFiles::NAMED_MAX;
         return Err(format!("tool.toml has {} inputs; at most {max} are accepted", inputs.len()));
@@ -71,7 +88,30 @@ pub fn parse(text: &str) -> Result<ToolManifest, String> {
         return Err(format!("tool.toml has {} parameters; at most {PARAMETERS_MAX} are accepted", parameters.len()));
     }
     let parameters = parameters.into_iter().map(|(name, value)| parameter(name, value)).collect::<Result<_, _>>()?;
-    Ok(ToolManifest { description, parameters, end_signal, inputs, text: text.to_owned() })
+    Ok(ToolManifest { description, parameters, end_signal, inputs, stay, text: text.to_owned() })
+}
+
+fn stay(mut table: Table) -> Result<Stay, String> {
+    let place = "tool.toml: stay";
+    let mut whole = |name: &str, unit: &str, max: u64| match table.remove(name) {
+        None => Ok(None),
+        Some(Value::Integer(number)) if (1..=max).contains(&number.cast_unsigned()) => Ok(Some(number.cast_unsigned())),
+        Some(other) => Err(format!("{place}: {name} is {other}, which is no whole number of {unit} from 1 to {max}")),
+    };
+    let usual = Stay::default();
+    let most = i64::MAX.cast_unsigned();
+    let max_tasks = whole("max_tasks", "tasks", most)?;
+    let memory = whole("memory", "bytes", most)?;
+    let idle = whole("idle", "seconds", STAY_SECONDS_MAX)?.map_or(usual.idle, Duration::from_secs);
+    let start_timeout =
+        whole("start_timeout", "seconds", STAY_SECONDS_MAX)?.map_or(usual.start_timeout, Duration::from_secs);
+    let folder = match table.remove("folder") {
+        None => usual.folder,
+        Some(Value::Boolean(folder)) => folder,
+        Some(other) => return Err(format!("{place}: folder is {other}, which is neither true nor false")),
+    };
+    no_more(&table, place, &["max_tasks", "idle", "memory", "start_timeout", "folder"])?;
+    Ok(Stay { max_tasks, idle, memory, start_timeout, folder })
 }
 
 fn input(pattern: &Value) -> Result<FilePattern, String> {
@@ -246,6 +286,12 @@ mod tests {
             ("[parameters.a]\ndefault = 1", "its default 1 is no text"),
             ("[parameters.a]\nrequired = true\ndefault = \"x\"", "never be used"),
             ("[parameters.__ID__]", "begin with __"),
+            ("stay = true", "write [stay]"),
+            ("[stay]\nidle = 0", "idle is 0, which is no whole number of seconds from 1"),
+            ("[stay]\nidle = -1", "idle is -1"),
+            ("[stay]\nmemory = \"1g\"", "memory is \"1g\""),
+            ("[stay]\nfolder = 1", "folder is 1, which is neither true nor false"),
+            ("[stay]\nmaxtasks = 1", "the nearest is max_tasks"),
             ("[parameters.a]\nmin = 1", "the key \"min\" is unknown"),
         ] {
             let error = parse(text).unwrap_err();

@@ -24,7 +24,7 @@ use api::wire::requests::agents::{AgentState, AgentView};
 use api::wire::requests::heartbeat::OwnVersions;
 use api::wire::requests::stats::AgentCounts;
 use api::wire::version::Version;
-use base::{AgentId, HostAddress, Now, Offer, Round, Session, TaskId, ToolSet, address_elsewhere};
+use base::{AgentId, HostAddress, Now, Offer, Round, Session, TaskId, ToolName, ToolSet, address_elsewhere};
 use contact::Suspicion;
 use leases::Expiring;
 use parked::Parked;
@@ -239,6 +239,13 @@ impl Fleet {
         }
     }
 
+    /// Sets the tools that stay at an agent.
+    pub(crate) fn set_warm(&mut self, id: &AgentId, warm: BTreeSet<ToolName>) {
+        if let Some(agent) = self.agents.get_mut(id) {
+            agent.about.warm = warm;
+        }
+    }
+
     /// Sets the time that an agent needs to end a run.
     pub(crate) fn set_kill_budget(&mut self, id: &AgentId, budget: Option<Duration>) {
         if let Some(agent) = self.agents.get_mut(id) {
@@ -381,6 +388,7 @@ impl Fleet {
             ip: agent.about.ip.clone(),
             version: agent.about.version.as_ref().map(|version| version.program.clone()),
             own_versions: agent.about.own_versions.clone(),
+            warm: agent.about.warm.clone(),
             tags: agent.offer.tags.clone(),
             tools: agent.tools.and_then(|known| tools(known.set)),
             drained: agent.drained,

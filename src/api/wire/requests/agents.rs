@@ -1,13 +1,14 @@
 //! AGENT/DETAILS: agents, in the order of their ids, in pages.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::heartbeat::{self, OwnVersions};
 use super::{Ask, Kind, Listing, Request, words};
 use crate::wire::client::view;
 use base::json::ObjectWriter;
-use base::{AgentId, Fields, Labels, TaskId, ToolSet, Wall};
+use base::{AgentId, Fields, Labels, TaskId, ToolName, ToolSet, Wall};
 
 /// All agents, in pages.
 pub const AGENT_DETAILS: Kind = Kind::question("AGENT/DETAILS", |mut reader| Ok(Request::AgentDetails(reader.page()?)));
@@ -37,6 +38,8 @@ pub struct AgentView {
     pub tools: Option<Arc<ToolSet>>,
     /// Versions of tools in its own folder that went before those of the controller.
     pub own_versions: Option<Arc<OwnVersions>>,
+    /// The tools that stay at it.
+    pub warm: BTreeSet<ToolName>,
     /// Whether it is excluded from new tasks.
     pub drained: bool,
     /// The time of its last message.
@@ -80,6 +83,9 @@ fn write_fields(agent: &AgentView, writer: &mut ObjectWriter<'_>) {
     }
     writer.maybe_text(words::TOOLS, agent.tools.as_ref().map(ToString::to_string));
     writer.maybe_text(words::OWN_VERSIONS, agent.own_versions.as_deref().map(heartbeat::own_versions));
+    if !agent.warm.is_empty() {
+        writer.text(words::WARM, &heartbeat::names(&agent.warm));
+    }
     if agent.drained {
         writer.literal(words::DRAINED, true);
     }
@@ -113,6 +119,12 @@ impl AgentRow {
     #[must_use]
     pub fn own_versions(&self) -> OwnVersions {
         self.0.text(words::OWN_VERSIONS).and_then(heartbeat::read_own_versions).unwrap_or_default()
+    }
+
+    /// The tools that stay at it.
+    #[must_use]
+    pub fn warm(&self) -> BTreeSet<ToolName> {
+        heartbeat::read_names(self.0.text(words::WARM).unwrap_or_default())
     }
 
     /// Its tools; `None` for an agent that has not been heard since the start of the controller.

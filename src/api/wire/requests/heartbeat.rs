@@ -1,6 +1,6 @@
 //! AGENT/HEARTBEAT (docs/sources/controller.md, 5.1): an agent reports its state; the controller answers with instructions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,6 +45,8 @@ pub struct Heartbeat {
     pub epoch: Option<KnownEpoch>,
     /// How far its clock is ahead of that of the controller, if that is above a second.
     pub skew: Option<Skew>,
+    /// The tools that stay at it, running and free or with its task.
+    pub warm: BTreeSet<ToolName>,
 }
 
 /// Versions of tools that an agent has in a folder of its own, and that go before those of the controller.
@@ -160,6 +162,7 @@ impl Reader<'_> {
             own_versions: self.own_versions()?,
             epoch: self.epoch()?,
             skew: skew(&self.fields)?,
+            warm: read_names(self.text(words::WARM).unwrap_or_default()),
         })
     }
 
@@ -194,6 +197,16 @@ impl Reader<'_> {
         let budget = whole(&self.fields, words::KILL_BUDGET, KILL_BUDGET_MAX)?;
         Ok(Some(Beat { number, kill_budget: budget.map(|millis| Duration::from_millis(millis.into())) }))
     }
+}
+
+/// Names of tools as text.
+pub(super) fn names(tools: &BTreeSet<ToolName>) -> String {
+    tools.iter().map(ToolName::as_str).collect::<Vec<_>>().join(",")
+}
+
+/// The tools in a text as [`names`] writes it. Others are left out: a name that no tool can have is never looked for.
+pub(super) fn read_names(text: &str) -> BTreeSet<ToolName> {
+    text.split(',').filter_map(|name| ToolName::new(name).ok()).collect()
 }
 
 /// The versions as text.
@@ -237,6 +250,9 @@ pub(in crate::wire) fn write(heartbeat: &Heartbeat, writer: &mut ObjectWriter<'_
         writer.literal(words::CONTROLLER_ID, controller);
     }
     writer.maybe(words::SKEW, heartbeat.skew.map(|skew| Scalar::from(skew.seconds())));
+    if !heartbeat.warm.is_empty() {
+        writer.text(words::WARM, &names(&heartbeat.warm));
+    }
     writer.maybe(words::REPLACES, heartbeat.replaces.map(|session| session.0));
     if let Some(told) = &heartbeat.tools {
         writer.maybe(words::TOOLS_GENERATION, told.generation);

@@ -1,6 +1,6 @@
 //! The data about one agent. The registry of agents, and the order in which they wait, are [`crate::engine::fleet`]'s concern.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use api::wire::requests::agents::AgentState;
 use api::wire::requests::apply::ListTerms;
 use api::wire::requests::heartbeat::OwnVersions;
 use api::wire::version::Version;
-use base::{HostAddress, Mono, Offer, Round, Session, Skew, TaskId, Wall};
+use base::{HostAddress, Mono, Offer, Round, Session, Skew, TaskId, ToolName, Wall};
 
 /// The state of an agent's slot.
 ///
@@ -116,6 +116,8 @@ pub(crate) struct About {
     pub(crate) version: Option<Version>,
     /// Versions of tools in its own folder that went before those of the controller.
     pub(crate) own_versions: Option<Arc<OwnVersions>>,
+    /// The tools that stay at it, running and free or with its task.
+    pub(crate) warm: BTreeSet<ToolName>,
     /// The time that it needs to end a run.
     pub(crate) kill_budget: Option<Duration>,
     /// The difference of its clock.

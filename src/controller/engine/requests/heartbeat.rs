@@ -15,6 +15,7 @@ impl Controller {
         self.fleet.set_ip(id, heartbeat.ip);
         self.fleet.set_offer(id, Offer { tags: heartbeat.tags, is_full: heartbeat.version.is_some() });
         self.fleet.set_version(id, heartbeat.version, heartbeat.own_versions);
+        self.fleet.set_warm(id, heartbeat.warm);
         self.tell_skew(id, heartbeat.skew);
         self.fleet.set_kill_budget(id, heartbeat.beat.and_then(|beat| beat.kill_budget));
         let beat = heartbeat.beat.map(|beat| beat.number);
