@@ -20,6 +20,7 @@ mod runner;
 mod serving;
 mod session;
 mod sources;
+mod stay;
 
 use std::io::Write as _;
 use std::os::fd::AsFd;
@@ -249,6 +250,8 @@ impl Agent {
             if ready.outputs {
                 self.runner.serve(&mut self.slot);
             }
+            self.runner.set_contact(self.link.is_connected());
+            self.runner.poll_stays(&mut self.slot);
             self.slot.handle_timeout(now);
         }
     }
@@ -263,7 +266,7 @@ impl Agent {
         // The link waits by the clock that stops while the machine is suspended.
         let (now, slot_now) = (clock::now().mono, clock::now_with_suspend().mono);
         let slot_deadline = self.slot.poll_timeout().map(|(at, _)| now + at.since(slot_now));
-        let deadline = slot_deadline.into_iter().chain(self.tools.deadline()).min();
+        let deadline = slot_deadline.into_iter().chain(self.tools.deadline()).chain(self.runner.deadline()).min();
         let ready = self.link.wait(now, deadline, &fds);
         Ready { signals: ready[0], prepared: ready[1], outputs: ready[of_outputs..others].contains(&true) }
     }

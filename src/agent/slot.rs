@@ -4,8 +4,9 @@
 //! |---|---|
 //! | an answer of the controller | [`Slot::handle_answer`] |
 //! | a publication; a new connection | [`Slot::handle_published`]; [`Slot::handle_connected`] |
-//! | the result of an effect | [`Slot::handle_prepared`], [`Slot::handle_spawned`], [`Slot::handle_tree`], [`Slot::handle_refused`], [`Slot::handle_unended`], [`Slot::handle_kept`], [`Slot::handle_removed`] |
-//! | run.sh has ended | [`Slot::handle_exited`] |
+//! | the result of an effect | [`Slot::handle_prepared`], [`Slot::handle_spawned`], [`Slot::handle_handed`], [`Slot::handle_tree`], [`Slot::handle_refused`], [`Slot::handle_unended`], [`Slot::handle_kept`], [`Slot::handle_removed`] |
+//! | run.sh has ended, or a tool that stays has answered | [`Slot::handle_exited`] |
+//! | the tools that stay have changed | [`Slot::handle_warm`] |
 //! | a part of an output, or its growth | [`Slot::handle_served`] |
 //! | the progress of a run, or a change of it | [`Slot::handle_progress`], [`Slot::handle_progress_change`] |
 //! | a scan of the tools folder | [`Slot::handle_tools`] |
@@ -130,8 +131,16 @@ pub enum Effect {
     Prepare(Box<Dispatch>),
     /// Stop preparing as soon as possible; [`Slot::handle_prepared`] still comes.
     AbortPrepare,
-    /// Start run.sh; then [`Slot::handle_spawned`].
+    /// Start run.sh; then [`Slot::handle_spawned`]. For a tool that stays: start it if it is not running, and hand the task over; then
+    /// [`Slot::handle_handed`], or the other one if that fails.
     Spawn,
+    /// Stop starting a tool that stays; the result of the start still comes.
+    AbortStart,
+    /// Tell a tool that stays to give its task up. It gets no further task if it is to end.
+    Cancel {
+        /// Whether the tool ends with the task.
+        ends_tool: bool,
+    },
     /// Make the file that asks the run of a step to finish early.
     TellToFinish,
     /// Signal all processes that the run has started.
@@ -174,7 +183,7 @@ pub enum Timer {
     Heartbeat,
     /// The next signal is due, to a run that must end or to its remains.
     Signal,
-    /// The grace time of a run that was told to finish has passed.
+    /// The grace time of a run that was told to finish, or of a task that a tool that stays was told to give up, has passed.
     Grace,
     /// A process that may not be signalled has delayed the end of the run, or its result, long enough.
     Hold,

@@ -14,6 +14,7 @@
 //! descriptor of the folder, no link is followed, and nothing is opened that could block.
 
 mod dir_pool;
+mod homes;
 mod out_folders;
 mod outputs;
 mod own;
@@ -37,11 +38,12 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 pub use dir_pool::DirPool;
+pub use homes::Homes;
 pub use out_folders::{OutFolder, OutKeeper, OutLimits};
 pub use remover::{Remover, TrashRemainder};
 pub(crate) use tail::open_regular;
 use tail::tail_of;
-pub use tail::{Tail, TailLimit};
+pub use tail::{Tail, TailLimit, tail_of_text};
 
 use own::{move_to_trash, restore_mode};
 use pinned_file::PinnedFile;

@@ -12,9 +12,9 @@ use base::{ExitCode, Round, Session, TaskId, Wall};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use proc::clock;
 use proc::process::{
-    Brand, ChildExit, Cookie, Environment, Pid, ProcessId, RunRecord, RunRecords, RunningChild, Signal, SpawnError,
-    SpawnPlan, SweepReport, TaskRun, Tree, any_left, become_subreaper, end_below, limit_processes, reap_orphans, spawn,
-    stragglers, sweep_by_cookie,
+    Brand, ChildExit, Cookie, Environment, Pid, ProcessId, RunRecord, RunRecords, RunningChild, Signal, Spared,
+    SpawnError, SpawnPlan, SweepReport, TaskRun, Tree, any_left, become_subreaper, end_below, limit_processes,
+    reap_orphans, spawn, stragglers, sweep_by_cookie,
 };
 use rustix::process::{PidfdFlags, pidfd_open};
 
@@ -154,11 +154,11 @@ fn kill_all(tree: Tree, siblings: &[Pid]) -> u32 {
         if !any_left(siblings) {
             return round;
         }
-        let found = stragglers(siblings);
+        let found = stragglers(Spared::trees(siblings));
         tree.kill(siblings);
         wait_for_end(&found);
     }
-    panic!("the tree outlived 200 kills: {:?}", stragglers(siblings));
+    panic!("the tree outlived 200 kills: {:?}", stragglers(Spared::trees(siblings)));
 }
 
 /// Starts the script, waits for `lines` lines of output and for the end of run.sh.
@@ -178,7 +178,7 @@ fn a_run_that_leaves_nothing_is_known_to_be_over_without_a_scan() {
     alone(|| {
         let (_tool, tree) = run_and_leave("sh -c 'exit 3'\nexit 0", 0);
         assert!(!any_left(&[]));
-        assert_eq!(tree.kill(&[]).found, 0);
+        assert_eq!(tree.kill(Spared::default()).found, 0);
     });
 }
 
@@ -194,8 +194,8 @@ fn nobody_gets_away_from_sigterm() {
         ] {
             let (_tool, tree) = run_and_leave(script, 1);
             assert!(any_left(&[]), "{script}");
-            let found = stragglers(&[]);
-            let signalled = tree.terminate(Signal::TERM, &[]);
+            let found = stragglers(Spared::default());
+            let signalled = tree.terminate(Signal::TERM, Spared::default());
             assert!(signalled.settled && signalled.refused == 0, "{script}: {signalled:?}");
             // The shell that double-forks may or may not have ended by then.
             assert!(signalled.found >= count, "{script}: {signalled:?}");
@@ -224,7 +224,7 @@ fn everything_below_a_process_is_ended_from_outside() {
     alone(|| {
         let script = "trap '' TERM; (env -i setsid sleep 300 &); setsid sh -c 'sleep 300 & echo ready; wait' & exit 0";
         let (_tool, _) = run_and_leave(script, 1);
-        let found = stragglers(&[]);
+        let found = stragglers(Spared::default());
         assert!(found.len() >= 3, "{found:?}");
         let ourselves = ProcessId::own().expect("/proc is there");
         assert!(!end_below(ourselves), "there was something");
@@ -243,7 +243,7 @@ fn a_process_that_ignores_sigterm_is_killed() {
     alone(|| {
         let script = "setsid sh -c 'trap \"\" TERM; echo ready; sleep 300 & wait' & exit 0";
         let (_tool, tree) = run_and_leave(script, 1);
-        assert!(tree.terminate(Signal::TERM, &[]).found >= 1);
+        assert!(tree.terminate(Signal::TERM, Spared::default()).found >= 1);
         assert!(any_left(&[]));
         assert!(kill_all(tree, &[]) >= 1);
     });
@@ -255,8 +255,8 @@ fn a_stopped_process_hears_sigterm() {
     alone(|| {
         let script = "setsid sh -c 'trap \"echo heard; exit 0\" TERM; echo ready; kill -STOP $$; sleep 300' & exit 0";
         let (tool, tree) = run_and_leave(script, 1);
-        wait_until_stopped(stragglers(&[]).first().expect("it is there").pid);
-        tree.terminate(Signal::TERM, &[]);
+        wait_until_stopped(stragglers(Spared::default()).first().expect("it is there").pid);
+        tree.terminate(Signal::TERM, Spared::default());
         assert_eq!(tool.line(), "heard");
         kill_all(tree, &[]);
     });
@@ -282,7 +282,7 @@ fn a_fork_bomb_is_outrun() {
         let mut child = tool.start();
         assert_eq!(tool.line(), "ready");
         let tree = Tree::of(child.id());
-        tree.kill(&[]);
+        tree.kill(Spared::default());
         assert_eq!(wait(&mut child).exit, ExitCode(-9));
         kill_all(tree, &[]);
     });
@@ -514,7 +514,7 @@ fn siblings_and_what_they_run_are_left_alone() {
         let (_tool, tree) = run_and_leave("setsid sleep 300 & echo ready; exit 0", 1);
         assert!(any_left(&siblings));
         assert!(kill_all(tree, &siblings) >= 1);
-        assert_eq!(Tree::of_orphans().kill(&siblings).found, 0);
+        assert_eq!(Tree::of_orphans().kill(Spared::trees(&siblings)).found, 0);
         assert!(sibling.id().is_alive() && sibling.try_wait().unwrap().is_none());
 
         // It ends: its status must be there for its owner although orphans are reaped meanwhile.
@@ -529,7 +529,7 @@ fn siblings_and_what_they_run_are_left_alone() {
 }
 
 fn wait_for_children_except(siblings: &[Pid]) {
-    for process in stragglers(siblings) {
+    for process in stragglers(Spared::trees(siblings)) {
         if let Ok(pidfd) = pidfd_open(process.pid, PidfdFlags::empty()) {
             wait_readable(pidfd);
         }
@@ -547,7 +547,7 @@ fn a_reused_pid_is_not_signalled() {
         assert_eq!(tool.line(), "ready");
         let id = stranger.id();
         let reused = ProcessId { start_time: id.start_time - 1, ..id };
-        assert_eq!(Tree::of(reused).kill(&[id.pid]).found, 0);
+        assert_eq!(Tree::of(reused).kill(Spared::trees(&[id.pid])).found, 0);
 
         let folder = tempfile::tempdir().unwrap();
         let records = RunRecords::open(folder.path()).unwrap();
@@ -559,7 +559,7 @@ fn a_reused_pid_is_not_signalled() {
         assert_eq!(records.list().unwrap(), []);
 
         assert!(stranger.try_wait().unwrap().is_none() && id.is_alive(), "it was killed");
-        Tree::of(id).kill(&[]);
+        Tree::of(id).kill(Spared::default());
         assert_eq!(wait(&mut stranger).exit, ExitCode(-9));
     });
 }

@@ -1,7 +1,7 @@
 //! The facts about a finished run.sh: how it ended, and the ends of its outputs.
 
 use crate::slot::{Exited, ProvideFolder};
-use crate::workspace::{TailLimit, TaskDir};
+use crate::workspace::{TailLimit, TaskDir, tail_of_text};
 use api::config::AgentSection;
 use api::wire::info;
 use api::wire::requests::apply::Dispatch;
@@ -14,21 +14,37 @@ use super::preparation::{Prepared, STDERR, STDOUT};
 pub(super) const REPORT_LOG: &str = "report.log";
 const DEFER_INFO: &str = "defer.info";
 
-/// Reads the outputs that a finished run has left in its folder.
-pub(super) fn read(config: &AgentSection, exit: &ChildExit, run: Option<(&Dispatch, &Prepared)>) -> Exited {
+/// Where a run has left something.
+#[derive(Clone, Copy)]
+pub(super) struct Places<'a> {
+    pub(super) dispatch: &'a Dispatch,
+    /// The folder of the task; `None` in a tool that stays, unless it asks for one.
+    pub(super) folder: Option<&'a Prepared>,
+    /// The folder with its outputs.
+    pub(super) outputs: &'a TaskDir,
+    /// The report of a tool that stays, whose outputs are in its own folder.
+    pub(super) report: Option<&'a str>,
+}
+
+/// Reads the outputs that a finished run has left.
+pub(super) fn read(config: &AgentSection, exit: &ChildExit, run: Option<Places<'_>>) -> Exited {
     let report = TailLimit { bytes_max: config.report_keep_bytes, drop_partial_line: true };
     let output = |bytes_max| TailLimit { bytes_max, drop_partial_line: false };
-    let tails = |(dispatch, dir): (&Dispatch, &TaskDir)| {
-        let stdout = dir.output_tail(STDOUT, output(config.stdout_keep_bytes));
-        let stderr = dir.output_tail(STDERR, output(config.stderr_keep_bytes));
-        (dir.tail(&[dispatch.tool.folder_name()], REPORT_LOG, report), stdout, stderr)
+    let tails = |places: Places<'_>| {
+        let stdout = places.outputs.output_tail(STDOUT, output(config.stdout_keep_bytes));
+        let stderr = places.outputs.output_tail(STDERR, output(config.stderr_keep_bytes));
+        let report = match places.report {
+            Some(text) => tail_of_text(text, report),
+            None => places.outputs.tail(&[places.dispatch.tool.folder_name()], REPORT_LOG, report),
+        };
+        (report, stdout, stderr)
     };
-    let provided = run.and_then(|(dispatch, folder)| provided(dispatch, folder));
-    let run = run.map(|(dispatch, folder)| (dispatch, &folder.dir));
+    let folder = run.and_then(|places| Some((places.dispatch, places.folder?)));
+    let provided = folder.and_then(|(dispatch, folder)| provided(dispatch, folder));
     let (report, stdout, stderr) = run.map(tails).unwrap_or_default();
     let is_deferred = exit.exit == ExitCode::DEFERRED;
     // Few programs notice that their last output did not fit on a full disk.
-    let room = run.map_or(Ok(()), |(_, dir)| check_room(dir.path()));
+    let room = run.map_or(Ok(()), |places| check_room(places.outputs.path()));
     Exited {
         exit_code: exit.exit,
         error: room.err().map(|error| error.to_string()).unwrap_or_default(),
@@ -38,7 +54,7 @@ pub(super) fn read(config: &AgentSection, exit: &ChildExit, run: Option<(&Dispat
         report_tail: report.text,
         stdout_tail: stdout.text,
         stderr_tail: stderr.text,
-        defer: run.filter(|_| is_deferred).map(|(dispatch, dir)| Box::new(defer(dispatch, dir))),
+        defer: run.filter(|_| is_deferred).map(|_| Box::new(folder.map(defer).unwrap_or_default())),
         value: None,
         warm: None,
         provided,
@@ -64,9 +80,9 @@ fn provided(dispatch: &Dispatch, folder: &Prepared) -> Option<ProvideFolder> {
 }
 
 /// The request of a run that has deferred. A malformed line is ignored, because the run has ended.
-fn defer(dispatch: &Dispatch, dir: &TaskDir) -> Defer {
+fn defer((dispatch, folder): (&Dispatch, &Prepared)) -> Defer {
     let limit = TailLimit { bytes_max: info::DEFER_BYTES_MAX, drop_partial_line: true };
-    let (defer, bad_lines) = info::defer(&dir.tail(&[], DEFER_INFO, limit).text);
+    let (defer, bad_lines) = info::defer(&folder.dir.tail(&[], DEFER_INFO, limit).text);
     for line in bad_lines {
         log::warn!("task {}: {DEFER_INFO}: {line}", dispatch.task);
     }

@@ -7,6 +7,7 @@ use super::AgentError;
 use super::ending::REPORT_LOG;
 use super::preparation::{STDERR, STDOUT};
 use super::process::{Ended, RunRecords, TaskRun};
+use super::runner::of_tools_that_stay;
 use crate::outputs;
 use crate::workspace::{Remover, TaskDir, Workspace};
 use api::config::{AgentSection, Config};
@@ -30,8 +31,11 @@ pub(super) fn sweep(
     let mut discarded = Ok(());
     let ended = records.sweep(|swept| {
         let TaskRun { task, round } = swept.subject;
-        log::warn!("round {round} of task {task} had lost its agent; what it left is ended");
         log::debug!("{swept:?}");
+        if swept.subject == of_tools_that_stay() {
+            return log::warn!("tools that stay had lost their agent; they are ended");
+        }
+        log::warn!("round {round} of task {task} had lost its agent; what it left is ended");
         if swept.superseded {
             return;
         }

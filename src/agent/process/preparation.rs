@@ -8,22 +8,25 @@
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use super::failure::{not_here, unprepared};
 use super::fetch::{Fetcher, Subject};
 use super::inputs;
 use super::keep::{self, Before};
 use super::sources::{self, Halt, SourceTools};
+use super::stay::{Cold, Identity};
 use crate::slot::Failure;
-use crate::workspace::{DirPool, OutFolder, Remover, TaskDir, TrashRemainder, Workspace, WorkspaceError};
+use crate::workspace::{
+    DirPool, Homes, OutFolder, Remover, TailLimit, TaskDir, TrashRemainder, Workspace, WorkspaceError,
+};
 use api::archives_dir::folder_identity;
 use api::tools::{ToolCache, ToolError, ToolSnapshot, ToolVersion};
-use api::wire::info;
 use api::wire::requests::apply::Dispatch;
 use api::wire::requests::heartbeat::OwnVersions;
-use base::{ExitCode, KeptFiles, TaskCommand, TaskId};
+use api::wire::{info, tool_manifest};
+use base::{ExitCode, KeptFiles, Stay, TaskCommand, TaskId};
 use proc::background::Background;
 use proc::stdio;
 use proc::stdio::{Streams, TakeError};
@@ -34,6 +37,10 @@ const INLINE_BYTES_MAX: u64 = 1 << 20;
 
 /// How often a version is fetched for one run that disappears again before it can be unpacked.
 const FETCHES_MAX: usize = 3;
+
+const TASK_INFO: &str = "task.info";
+const TASK_JSON: &str = "task.json";
+const TOOL_TOML: &str = "tool.toml";
 
 /// Files for the output of run.sh.
 pub(super) const STDOUT: &str = "stdout";
@@ -73,14 +80,15 @@ pub(super) struct Preparation {
     pub(super) ip: IpAddr,
     /// Bytes of the files of one run that are kept.
     pub(super) out_files_bytes_max: u64,
+    pub(super) homes: OnceLock<Homes>,
 }
 
 impl Preparation {
-    fn is_quick(&self, dispatch: &Dispatch) -> bool {
+    fn is_quick(&self, dispatch: &Dispatch, needs: Needs) -> bool {
         if has_large_inputs(dispatch) || dispatch.files.is_some() {
             return false;
         }
-        if dispatch.command.is_some() {
+        if needs == Needs::Folder {
             return true;
         }
         let size = match self.fetched(dispatch) {
@@ -99,7 +107,7 @@ impl Preparation {
             .write_files(dispatch, &mut prepared.dir)
             .and_then(|()| self.make_step(dispatch, &mut prepared, Some(dir_pool)));
         let outcome = outcome.map_err(|error| unprepared(&error));
-        Some(Outcome { task: dispatch.task, prepared: Some(prepared), outcome })
+        Some(Outcome { task: dispatch.task, prepared: Some(prepared), cold: None, outcome })
     }
 
     /// The content of the folder in which a run starts, if that folder can be reused.
@@ -160,32 +168,98 @@ impl Preparation {
     }
 
     /// A failure is returned together with everything that has been made, which must be removed.
-    fn prepare(&self, dispatch: &Dispatch, halt: &Arc<Halt>, dir_pool: Option<&mut DirPool>) -> Outcome {
+    fn prepare(&self, dispatch: &Dispatch, needs: Needs, halt: &Arc<Halt>, dir_pool: Option<&mut DirPool>) -> Outcome {
         let (dir, rest) = match self.workspace.create(dispatch.task) {
             Ok(created) => created,
-            Err(error) => return Outcome { task: dispatch.task, prepared: None, outcome: Err(unprepared(&error)) },
+            Err(error) => return Outcome::failed(dispatch, None, unprepared(&error)),
         };
         let mut prepared = Prepared::new(dir, rest);
-        let filled = self.fill(dispatch, &mut prepared, halt);
+        let identity = self.identity(dispatch, u64::MAX).filter(|_| needs == Needs::Tool);
+        let begun = self.begin(dispatch, needs, &mut prepared.dir, halt);
+        if needs == Needs::Tool
+            && begun.is_ok()
+            && let Some(terms) = stay_terms(dispatch, &prepared.dir)
+            && let Some(identity) = identity.or_else(|| self.identity(dispatch, u64::MAX))
+        {
+            return self.settle_in(dispatch, prepared, (identity, terms), halt);
+        }
+        let filled = begun.and_then(|()| self.fill(dispatch, needs, &mut prepared, halt));
         let made =
             filled.and_then(|()| self.make_step(dispatch, &mut prepared, dir_pool).map_err(|error| unprepared(&error)));
         let outcome = made.and_then(|()| streams(dispatch)).map(|streams| prepared.streams = streams);
-        Outcome { task: dispatch.task, prepared: Some(prepared), outcome }
+        Outcome { task: dispatch.task, prepared: Some(prepared), cold: None, outcome }
     }
 
-    fn fill(&self, dispatch: &Dispatch, prepared: &mut Prepared, halt: &Arc<Halt>) -> Result<(), Failure> {
-        let dir = &mut prepared.dir;
-        self.write_files(dispatch, dir).map_err(|error| unprepared(&error))?;
-        if dispatch.command.is_some() {
-            dir.make_folder(&dispatch.tool).map_err(|error| unprepared(&error))?;
-        } else {
-            self.place(dispatch, dir, halt)?;
+    /// The folder of a task becomes the home of its tool, which stays. The task gets another one if it needs one.
+    fn settle_in(
+        &self,
+        dispatch: &Dispatch,
+        Prepared { dir, rest, .. }: Prepared,
+        (identity, terms): (Identity, Stay),
+        halt: &Arc<Halt>,
+    ) -> Outcome {
+        let homes = self.homes();
+        let adopted = match homes {
+            Ok(homes) => homes.adopt(dir, &[TASK_INFO, TASK_JSON]),
+            Err(error) => Err((dir, error)),
+        };
+        let home = match adopted {
+            Ok(home) => home,
+            Err((dir, error)) => {
+                let prepared = Prepared { rest, ..Prepared::new(dir, None) };
+                return Outcome::failed(dispatch, Some(prepared), unprepared(&error));
+            }
+        };
+        let mut outcome = match needs_folder(dispatch, &terms) {
+            true => self.prepare(dispatch, Needs::Folder, halt, None),
+            false => Outcome { task: dispatch.task, prepared: None, cold: None, outcome: Ok(()) },
+        };
+        outcome.cold = Some(Cold { identity, terms, home, rest });
+        outcome
+    }
+
+    /// The homes of tools that stay, made when the first one is needed.
+    fn homes(&self) -> Result<&Homes, WorkspaceError> {
+        if let Some(homes) = self.homes.get() {
+            return Ok(homes);
         }
+        let homes = Homes::open(Arc::clone(&self.workspace))?;
+        Ok(self.homes.get_or_init(|| homes))
+    }
+
+    /// What a tool is recognised by that may stay; `None` for a command, a fetched program, and an archive of more than `bytes_max` bytes
+    /// that would have to be read.
+    fn identity(&self, dispatch: &Dispatch, bytes_max: u64) -> Option<Identity> {
+        if dispatch.command.is_some() || dispatch.source.is_some() {
+            return None;
+        }
+        let version = self.version(dispatch, bytes_max).ok()?;
+        let stamp = self.cache.stamp(&version)?;
+        Some(Identity { version, stamp })
+    }
+
+    /// The files of llts, and the tool or an empty folder in its place.
+    fn begin(&self, dispatch: &Dispatch, needs: Needs, dir: &mut TaskDir, halt: &Arc<Halt>) -> Result<(), Failure> {
+        self.write_files(dispatch, dir).map_err(|error| unprepared(&error))?;
+        match needs {
+            Needs::Folder => dir.make_folder(&dispatch.tool).map_err(|error| unprepared(&error)),
+            Needs::Tool => self.place(dispatch, dir, halt),
+        }
+    }
+
+    fn fill(
+        &self,
+        dispatch: &Dispatch,
+        needs: Needs,
+        prepared: &mut Prepared,
+        halt: &Arc<Halt>,
+    ) -> Result<(), Failure> {
+        let dir = &mut prepared.dir;
         if dispatch.step.is_some() {
             dir.make_step_folders().map_err(|error| unprepared(&error))?;
         }
         if let Some(files) = &dispatch.files {
-            if dispatch.command.is_none() && !files.outputs.is_empty() {
+            if needs == Needs::Tool && !files.outputs.is_empty() {
                 let folder = dir.tool_folder(&dispatch.tool).map_err(|error| unprepared(&error))?;
                 let before = Before::read(&folder, files);
                 prepared.before = Arc::new(before.map_err(|error| unprepared(&error))?);
@@ -193,7 +267,9 @@ impl Preparation {
             // The folder of a task with files is not kept for another task.
             return inputs::place(&self.fetcher, (dispatch, files), dir, halt.flag());
         }
-        if let Some(tool) = self.snapshot(dispatch) {
+        if (needs == Needs::Tool || dispatch.command.is_some())
+            && let Some(tool) = self.snapshot(dispatch)
+        {
             dir.keep_for(&tool, dispatch.step.is_some());
         }
         Ok(())
@@ -239,12 +315,41 @@ impl Preparation {
     }
 
     fn write_files(&self, dispatch: &Dispatch, dir: &mut TaskDir) -> Result<(), WorkspaceError> {
-        dir.write_file("task.info", info::task_info(dispatch).as_encoded_bytes())?;
-        dir.write_file("task.json", &info::task_json(dispatch))?;
+        dir.write_file(TASK_INFO, info::task_info(dispatch).as_encoded_bytes())?;
+        dir.write_file(TASK_JSON, &info::task_json(dispatch))?;
         dir.write_file("controller.info", info::controller_info(&self.controller, self.ip).as_bytes())?;
         dir.create_output(STDOUT)?;
         dir.create_output(STDERR)
     }
+}
+
+/// What a run needs to be placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Needs {
+    /// A copy of its tool.
+    Tool,
+    /// An empty folder: it is a command, or a task of a tool that stays and is running.
+    Folder,
+}
+
+/// Whether a task of a tool that stays has a folder of its own. What tasks of steps and tasks with files get and leave are files.
+pub(super) fn needs_folder(dispatch: &Dispatch, terms: &Stay) -> bool {
+    terms.folder || dispatch.step.is_some() || dispatch.files.is_some()
+}
+
+/// How the tool stays that was just placed.
+fn stay_terms(dispatch: &Dispatch, dir: &TaskDir) -> Option<Stay> {
+    if dispatch.command.is_some() || dispatch.source.is_some() {
+        return None;
+    }
+    let limit = TailLimit { bytes_max: tool_manifest::BYTES_MAX, drop_partial_line: false };
+    let text = dir.tail(&[dispatch.tool.folder_name()], TOOL_TOML, limit).text;
+    if text.is_empty() {
+        return None;
+    }
+    // The controller refuses a tool with a wrong one; this is from a folder of the agent's own.
+    let manifest = tool_manifest::parse(&text).inspect_err(|why| log::warn!("tool {}: {why}", dispatch.tool));
+    manifest.ok()?.stay
 }
 
 /// Whether a task has more inputs than the loop writes in less than a millisecond.
@@ -274,7 +379,7 @@ fn awaited_streams(dispatch: &Dispatch) -> Option<&str> {
 
 /// Work for the thread. An agent has one run, which is never prepared and kept at once.
 enum Work {
-    Prepare(Dispatch, Arc<Halt>),
+    Prepare(Dispatch, Needs, Arc<Halt>),
     Keep(Dispatch, (OwnedFd, Arc<Before>), Arc<Halt>),
 }
 
@@ -288,7 +393,15 @@ pub(super) enum Done {
 pub(super) struct Outcome {
     pub(super) task: TaskId,
     pub(super) prepared: Option<Prepared>,
+    /// The tool of the run, which stays and is not running.
+    pub(super) cold: Option<Cold>,
     pub(super) outcome: Result<(), Failure>,
+}
+
+impl Outcome {
+    pub(super) const fn failed(dispatch: &Dispatch, prepared: Option<Prepared>, failure: Failure) -> Self {
+        Self { task: dispatch.task, prepared, cold: None, outcome: Err(failure) }
+    }
 }
 
 /// Prepares runs: quick ones at once, others on a thread of its own.
@@ -305,8 +418,8 @@ impl Preparer {
         let its_preparation = Arc::clone(&preparation);
         let thread = Background::start("prepare", move |work, done| {
             done(match work {
-                Work::Prepare(dispatch, halt) => {
-                    Done::Prepared(Box::new(its_preparation.prepare(&dispatch, &halt, None)))
+                Work::Prepare(dispatch, needs, halt) => {
+                    Done::Prepared(Box::new(its_preparation.prepare(&dispatch, needs, &halt, None)))
                 }
                 Work::Keep(dispatch, (folder, before), halt) => {
                     Done::Kept(dispatch.task, its_preparation.keep(&dispatch, (&folder, &before), &halt))
@@ -320,22 +433,43 @@ impl Preparer {
     pub(super) fn begin(
         &self,
         dispatch: &Dispatch,
+        needs: Needs,
         halt: &Arc<Halt>,
         dir_pool: Option<(&mut DirPool, &Remover)>,
     ) -> Option<Outcome> {
         // The client may be stopped, and must not stop the loop.
         let is_waiting = awaited_streams(dispatch).is_some();
         let mut dir_pool = dir_pool.filter(|_| !is_waiting && !has_large_inputs(dispatch) && dispatch.files.is_none());
-        if let Some((dir_pool, remover)) = &mut dir_pool
+        let has_spares = needs == Needs::Tool || dispatch.command.is_some();
+        if let Some((dir_pool, remover)) = dir_pool.as_mut().filter(|_| has_spares)
             && let Some(outcome) = self.preparation.reuse(dispatch, dir_pool, remover)
         {
             return Some(outcome);
         }
-        if !is_waiting && self.preparation.is_quick(dispatch) {
-            return Some(self.preparation.prepare(dispatch, halt, dir_pool.map(|(dir_pool, _)| dir_pool)));
+        if !is_waiting && self.preparation.is_quick(dispatch, needs) {
+            return Some(self.preparation.prepare(dispatch, needs, halt, dir_pool.map(|(dir_pool, _)| dir_pool)));
         }
-        self.thread.give(Work::Prepare(dispatch.clone(), Arc::clone(halt)));
+        self.thread.give(Work::Prepare(dispatch.clone(), needs, Arc::clone(halt)));
         None
+    }
+
+    /// What the tool of a task is recognised by, if that is known at once and it may stay.
+    pub(super) fn identity(&self, dispatch: &Dispatch) -> Option<Identity> {
+        self.preparation.identity(dispatch, INLINE_BYTES_MAX)
+    }
+
+    /// Removes the home of a tool that has ended.
+    pub(super) fn remove_home(&self, home: TaskDir, remover: &Remover) {
+        if let Some(homes) = self.preparation.homes.get() {
+            homes.remove(home, remover);
+        }
+    }
+
+    /// The agent ends.
+    pub(super) fn close(&self) {
+        if let Some(homes) = self.preparation.homes.get() {
+            homes.close();
+        }
     }
 
     /// Keeps the files of a run whose processes have ended, which started in this folder. The outcome comes later.

@@ -4,37 +4,46 @@ mod folders;
 mod launcher;
 mod preparing;
 mod record_keeper;
+mod staying;
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use super::command::NotStarted;
 use super::preparation::{Preparation, Prepared, Preparer};
 use super::progress::ProgressFile;
 use super::serving::Serving;
 use super::sources::{Halt, SourceTools};
-use super::{AgentError, ending, fetch, leftovers};
+use super::stay::Stays;
+use super::{AgentError, fetch, leftovers};
 use crate::outputs::{KeepLimits, Lifetime, Outputs};
-use crate::slot::{Effect, Exited, Hold, Signal, Slot, SpawnFailure};
-use crate::workspace::{Remover, Workspace};
+use crate::slot::{Effect, Hold, Signal, Slot, SpawnFailure};
+use crate::workspace::{Remover, TaskDir, Workspace};
 use api::client::transport;
 use api::config::{AgentSection, Config};
 use api::tools::ToolSnapshot;
 use api::wire::policy;
 use api::wire::requests::Sender;
 use api::wire::requests::apply::Dispatch;
-use base::{AgentId, ExitCode, Now, Session, ToolName};
+use base::{AgentId, ExitCode, Mono, Now, Session, ToolName};
 use folders::Folders;
 use launcher::{Launcher, inherited, not_started};
+use proc::clock;
 use proc::process::{Brand, ChildEnd, ChildExit, Rest, RunProcesses, RunningChild};
-use proc::{clock, process};
 use record_keeper::RecordKeeper;
+pub(super) use record_keeper::of_tools_that_stay;
+use staying::Staying;
 
 /// The exit code of a run.sh that has survived every signal: that of the last one.
 const SIGKILL: i32 = -9;
+
+/// The longest time that a tool gets which stays and is told to end.
+const STOP_MAX: Duration = Duration::from_secs(5);
 
 /// The state that outlives a run, and the run itself.
 pub(super) struct Runner {
@@ -49,6 +58,9 @@ pub(super) struct Runner {
     missed: Option<ToolName>,
     serving: Serving,
     progress: ProgressFile,
+    stays: Stays,
+    /// The tools of them that the engine knows.
+    warm: BTreeSet<ToolName>,
 }
 
 struct Run {
@@ -56,6 +68,10 @@ struct Run {
     halt: Arc<Halt>,
     is_prepared: bool,
     folder: Option<Prepared>,
+    /// The part of a tool that stays.
+    staying: Option<Staying>,
+    /// Whether it stands in the record of the agent.
+    has_record: bool,
 }
 
 impl Runner {
@@ -92,6 +108,7 @@ impl Runner {
             controller: controller.clone(),
             ip,
             out_files_bytes_max: config.tools.out_files_bytes_max,
+            homes: OnceLock::new(),
         };
         let preparer = Preparer::start(preparation)?;
         let launcher = Launcher::open(environment, (controller, ip), brand)?;
@@ -115,12 +132,14 @@ impl Runner {
             missed: None,
             serving,
             progress: ProgressFile::default(),
+            stays: Stays::new(config.agent.stay_memory_max, config.agent.kill_interval.min(STOP_MAX)),
+            warm: BTreeSet::new(),
         })
     }
 
-    /// Whether no run is in progress, so that the agent has no child.
+    /// Whether no run is in progress and no tool stays, so that the agent has no child.
     pub(super) const fn is_idle(&self) -> bool {
-        self.run.is_none()
+        self.run.is_none() && self.stays.is_empty()
     }
 
     /// Sets how long the lease of the run allows a start.
@@ -143,6 +162,7 @@ impl Runner {
                     self.preparer.interrupt();
                 }
             }
+            Effect::Spawn if self.run.as_ref().is_some_and(|run| run.staying.is_some()) => self.spawn_staying(slot),
             Effect::Spawn => {
                 // A short run may have ended before the spawn returns.
                 let now = clock::now_with_suspend();
@@ -150,6 +170,8 @@ impl Runner {
                 slot.handle_spawned(now, outcome);
             }
             Effect::ToolsFolder(folder) => self.preparer.set_controller_folder(&folder),
+            Effect::AbortStart => self.abort_start(slot),
+            Effect::Cancel { ends_tool } => self.cancel(ends_tool, slot),
             Effect::TellToFinish => self.tell_to_finish(),
             Effect::Signal(signal) => self.signal(now, signal, slot),
             Effect::Unended => {
@@ -158,24 +180,26 @@ impl Runner {
             }
             Effect::CheckTree => {
                 let Rest { left, reaped } = self.processes.look();
+                self.name_left(left);
                 slot.handle_tree(now, left, reaped);
             }
             Effect::ReadAgain(exit) => slot.handle_read_again(self.known(&ChildExit::unused(exit))),
             Effect::Keep => self.keep(slot),
             Effect::Remove => {
-                self.remove();
+                self.remove(slot);
                 slot.handle_removed(clock::now_with_suspend());
             }
             Effect::Read(wanted) => {
-                let run = self.run.as_ref().and_then(|run| Some((&run.dispatch, &run.folder.as_ref()?.dir)));
+                let run = self.run.as_ref().and_then(|run| Some((&run.dispatch, output_dir(run, &self.stays)?)));
                 self.serving.read(wanted, run, slot);
             }
             Effect::LookAtProgress => {
-                let told = self.run.as_ref().and_then(|run| self.progress.look(&run.folder.as_ref()?.dir));
+                let dir = self.run.as_ref().and_then(|run| output_dir(run, &self.stays));
+                let told = dir.and_then(|dir| self.progress.look(dir));
                 slot.handle_progress(now, told);
             }
             Effect::TrimOutputs => {
-                let run = self.run.as_ref().and_then(|run| Some((&run.dispatch, &run.folder.as_ref()?.dir)));
+                let run = self.run.as_ref().and_then(|run| Some((&run.dispatch, output_dir(run, &self.stays)?)));
                 let is_long = run.is_some_and(|(dispatch, dir)| self.serving.trim(dispatch, dir));
                 slot.handle_trimmed(now, is_long);
             }
@@ -202,7 +226,7 @@ impl Runner {
         })?;
         let id = child.id();
         let (end_signal, _) = self.run.as_ref().map(|run| policy::of_run(&run.dispatch.fields)).unwrap_or_default();
-        self.processes = RunProcesses::of(child).ending_with(end_signal);
+        self.processes.start(child, end_signal);
         if let Some(run) = &self.run
             && let Err(error) = self.record.write(&run.dispatch, Some(id))
         {
@@ -219,9 +243,10 @@ impl Runner {
         }
     }
 
-    fn signal(&self, now: Now, signal: Signal, slot: &mut Slot) {
+    fn signal(&mut self, now: Now, signal: Signal, slot: &mut Slot) {
+        self.include_tool(signal);
         if self.processes.signal(signal).refused > 0
-            && let Some(holders) = process::foreign_processes(&[])
+            && let Some(holders) = self.processes.foreign()
         {
             slot.handle_refused(now, &holders);
         }
@@ -235,17 +260,19 @@ impl Runner {
         }
     }
 
-    fn known(&mut self, exit: &ChildExit) -> Exited {
-        let run = self.run.as_ref().and_then(|run| Some((&run.dispatch, run.folder.as_ref()?)));
-        let exited = ending::read(&self.config, exit, run);
-        self.serving.handle_end(&exited);
-        self.progress.end();
-        exited
+    /// Names in the log what a task has left behind in a tool that stays.
+    fn name_left(&self, left: bool) {
+        let Some(Run { dispatch, staying: Some(staying), .. }) = self.run.as_ref().filter(|_| left) else { return };
+        if !staying.ends_tool()
+            && let Some(names) = self.processes.named()
+        {
+            log::warn!("task {} has left {names} behind; ending that", dispatch.task);
+        }
     }
 
     /// Readable when [`Self::serve`] has something to do.
     pub(super) fn outputs(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.serving.fds().chain(self.progress.fd())
+        self.serving.fds().chain(self.progress.fd()).chain(self.stays.fds())
     }
 
     /// Sends the parts of outputs that have been read.
@@ -256,8 +283,19 @@ impl Runner {
         }
     }
 
+    /// When something is due for tools that stay.
+    pub(super) fn deadline(&self) -> Option<Mono> {
+        self.stays.deadline()
+    }
+
+    /// Whether there is a controller: tools do not stay long without one.
+    pub(super) fn set_contact(&mut self, is_there: bool) {
+        self.stays.set_contact(is_there);
+    }
+
     /// The agent ends.
-    pub(super) fn close(self) {
+    pub(super) fn close(mut self) {
+        self.close_stays();
         self.serving.close();
     }
 
@@ -265,6 +303,13 @@ impl Runner {
     pub(super) fn reap(&mut self, now: Now, slot: &mut Slot) {
         // A fetch may have started rsync, and waits for it itself.
         if self.run.as_ref().is_some_and(|run| run.dispatch.source.is_some() && !run.is_prepared) {
+            return;
+        }
+        self.reap_stays(slot);
+        self.tell_warm(slot);
+        if self.run.as_ref().is_some_and(|run| run.staying.as_ref().is_some_and(|staying| !staying.has_ended())) {
+            // What it has left is looked for when it has ended.
+            self.processes.reap_orphans();
             return;
         }
         match self.processes.reap() {
@@ -276,20 +321,32 @@ impl Runner {
     }
 
     /// Keeps the outputs of the run, and keeps or removes its folders.
-    fn remove(&mut self) {
-        let Some(run) = self.run.take() else { return };
+    fn remove(&mut self, slot: &mut Slot) {
+        let Some(mut run) = self.run.take() else { return };
         // A run.sh that could not be ended may still be running: from here on it counts as a process that the run has left.
-        self.processes = RunProcesses::none();
+        self.processes.end();
         self.serving.end_run();
+        self.release_tool(&mut run, slot);
         if let Some(mut folder) = run.folder {
             self.serving.keep(&run.dispatch, &mut folder.dir);
             self.folders.end(folder);
         }
-        self.record.clear();
+        if self.stays.is_empty() {
+            self.record.clear();
+        } else if run.has_record
+            && let Err(error) = self.record.write_staying(None)
+        {
+            log::error!("{error}");
+        }
     }
 
     /// Does work that can wait until nothing else is due.
     pub(super) fn tidy(&mut self) {
         self.folders.tidy();
     }
+}
+
+/// The folder with the outputs of the run.
+fn output_dir<'a>(run: &'a Run, stays: &'a Stays) -> Option<&'a TaskDir> {
+    if run.staying.is_some() { stays.home() } else { Some(&run.folder.as_ref()?.dir) }
 }

@@ -2,10 +2,12 @@
 //! kept files.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
 
-use super::ending::REPORT_LOG;
+use rustix::fs::{Mode, OFlags, openat};
+
+use super::ending::{Places, REPORT_LOG};
 use super::growth::Growth;
 use super::preparation::{STDERR, STDOUT};
 use crate::outputs::Outputs;
@@ -14,6 +16,7 @@ use crate::workspace::TaskDir;
 use api::wire::requests::apply::Dispatch;
 use api::wire::requests::serve::{Part, Served, Wanted};
 use base::{ExitCode, OutputId, PastRound, Stream, exact_tail};
+use proc::files::file_copy::copy_into;
 
 /// See the [module](self).
 pub(super) struct Serving {
@@ -39,6 +42,24 @@ impl Serving {
             let output = OutputId { task: dispatch.task, round: dispatch.round, stream };
             let (folder, name) = place(stream, dispatch);
             self.outputs.keep(output, |to| dir.move_output((&folder, name), to));
+        }
+    }
+
+    /// Keeps the outputs of a task of a tool that stays, with this report. Its files stay the tool's.
+    pub(super) fn keep_copies(&mut self, places: Places<'_>) {
+        for stream in std::mem::take(&mut self.worth_keeping) {
+            let output = OutputId { task: places.dispatch.task, round: places.dispatch.round, stream };
+            self.outputs.keep(output, |(folder, name)| {
+                let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+                let mut copy = File::from(openat(folder, name, flags, Mode::RUSR | Mode::WUSR)?);
+                match (stream, places.report) {
+                    (Stream::Report, Some(report)) => copy.write_all(report.as_bytes()),
+                    _ => match live(stream, places.dispatch, places.outputs) {
+                        Some(file) => copy_into(&file, &copy),
+                        None => Ok(()),
+                    },
+                }
+            });
         }
     }
 

@@ -1,6 +1,6 @@
 //! The conversation with the controller: whether it answers, what it has confirmed, and what must be repeated.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use api::wire::requests::FromAgent;
 use api::wire::requests::heartbeat::{Beat, Heartbeat, OwnVersions, ToldTools};
 use api::wire::requests::report::Report;
 use api::wire::version::Version;
-use base::{Mono, Now, Round, Session, TaskId};
+use base::{Mono, Now, Round, Session, TaskId, ToolName};
 
 /// Unanswered heartbeats after which the connection is given up.
 const UNANSWERED_MAX: u32 = 2;
@@ -41,6 +41,8 @@ pub(super) struct Link {
     joined: bool,
     /// See [`Heartbeat::own_versions`].
     own_versions: Option<Arc<OwnVersions>>,
+    /// The tools that stay here.
+    warm: BTreeSet<ToolName>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -103,12 +105,18 @@ impl Link {
         let beat = Some(Beat { number: self.beat, kill_budget: Some(settings.kill_budget()) });
         let (version, own_versions) = (Some(Version::ours()), self.own_versions.clone());
         let (ip, tags) = (Some(settings.ip.clone()), settings.tags.clone());
-        Heartbeat { busy, run, ip, tags, replaces, tools, beat, version, own_versions, ..Heartbeat::default() }
+        let warm = self.warm.clone();
+        Heartbeat { busy, run, ip, tags, replaces, tools, beat, version, own_versions, warm, ..Heartbeat::default() }
     }
 
     /// From now on, heartbeats report these versions.
     pub(super) fn set_own_versions(&mut self, versions: OwnVersions) {
         self.own_versions = Some(versions).filter(|versions| !versions.is_empty()).map(Arc::new);
+    }
+
+    /// From now on, heartbeats report these tools as running.
+    pub(super) fn set_warm(&mut self, warm: BTreeSet<ToolName>) {
+        self.warm = warm;
     }
 
     /// The controller has received the heartbeat with this number; returns the send time.

@@ -2,9 +2,9 @@
 //!
 //! | order | a run that prepares | a run whose run.sh runs | a run that has ended |
 //! |---|---|---|---|
-//! | kill | does not start | gets the kill ladder | unchanged |
+//! | kill | does not start | gets the kill ladder; a tool that stays is first told to give the task up | unchanged |
 //! | drop | as a kill, without a report | as a kill, without a report | is not reported |
-//! | finish | does not start, which is no failure | gets a file and SIGTERM, and after the grace time of its step the kill ladder | unchanged |
+//! | finish | does not start, which is no failure | gets a file and SIGTERM, or is told to give the task up if it stays, and after the grace time of its step the kill ladder | unchanged |
 //!
 //! A kill overrides an earlier order to finish, and a later one has no effect. The controller repeats orders; each is carried
 //! out once.
@@ -131,12 +131,18 @@ impl Slot {
     }
 
     /// Ends a run in any state.
-    fn end_by(&mut self, now: Now, order: Order) {
+    pub(super) fn end_by(&mut self, now: Now, order: Order) {
+        let is_late = self.is_late(now);
         let Run::Active(run) = &mut self.run else { return };
         match run.state {
             State::Preparing => self.effects.push_back(Effect::AbortPrepare),
             State::Starting { .. } if self.timers.is_set(&Timer::Respawn) => {
                 self.end_without_run(now, not_started(order));
+            }
+            State::Starting { .. } => self.effects.push_back(Effect::AbortStart),
+            State::Run(RunMachine { end: None, .. }) if run.stays && !is_late => {
+                self.effects.push_back(Effect::Cancel { ends_tool: true });
+                self.timers.set(Timer::Grace, now.mono + self.settings.kill_interval);
             }
             _ => self.step(now, |machine, terms| machine.end(now, terms)),
         }
@@ -147,16 +153,18 @@ impl Slot {
         let Run::Active(run) = &self.run else { return };
         let grace = run.dispatch.grace.unwrap_or_default();
         // The file comes first: a run that gets the signal may look for it at once.
-        self.effects.extend([Effect::TellToFinish, Effect::Signal(Signal::Terminate)]);
+        let tell = if run.stays { Effect::Cancel { ends_tool: false } } else { Effect::Signal(Signal::Terminate) };
+        self.effects.extend([Effect::TellToFinish, tell]);
         self.timers.set(Timer::Grace, now.mono + grace);
     }
 
     /// The grace time of the run has passed.
     pub(super) fn end_grace(&mut self, now: Now) {
         if let Run::Active(run) = &self.run
-            && let ActiveRun { state: State::Run(RunMachine { end: None, .. }), dispatch, .. } = &**run
+            && let ActiveRun { state: State::Run(RunMachine { end: None, .. }), dispatch, order, .. } = &**run
         {
-            self.journal.warn(format!("task {} was told to finish and has not; ending it", dispatch.task));
+            let told = if *order == Some(Order::Kill) { "end" } else { "finish" };
+            self.journal.warn(format!("task {} was told to {told} and has not; ending it", dispatch.task));
             self.step(now, |machine, terms| machine.end(now, terms));
         }
     }

@@ -4,8 +4,8 @@
 //! |---|---|---|
 //! | Free | a dispatch | Preparing |
 //! | Preparing | prepared | Starting, or Ended if it failed or is to be killed |
-//! | Starting | started; did not start | Running; Ended: both are [`State::Run`] |
-//! | Running | run.sh has ended, or cannot be ended ([`super::foreign`]) | Ended |
+//! | Starting | started, or handed to a tool that stays; did not start | Running; Ended: both are [`State::Run`] |
+//! | Running | run.sh has ended, a tool that stays has answered, or run.sh cannot be ended ([`super::foreign`]) | Ended |
 //! | Ended | no process of the tree is left | Keeping if its task names outputs, otherwise Removing |
 //! | Keeping | its files are kept | Removing |
 //! | Removing | the folder is gone | Finished |
@@ -48,7 +48,9 @@ pub(super) struct ActiveRun {
     pub(super) dispatch: RunOrder,
     pub(super) state: State,
     pub(super) times: PhaseTimes,
-    /// Start of run.sh.
+    /// Whether a tool that stays has the task. Its root lives on.
+    pub(super) stays: bool,
+    /// Start of run.sh, or moment of the hand-over.
     since: Option<Mono>,
     /// The strongest order before the end of run.sh.
     pub(super) order: Option<Order>,
@@ -102,6 +104,7 @@ impl Run {
             dispatch,
             state,
             times,
+            stays: false,
             since,
             order,
             progress,
@@ -274,7 +277,7 @@ impl Slot {
                 self.report_soon(now);
                 self.timers.set(Timer::Progress, now.mono + FIRST_LOOK);
                 match order {
-                    Some(Order::Kill) => self.step(now, |machine, terms| machine.end(now, terms)),
+                    Some(Order::Kill) => self.end_by(now, Order::Kill),
                     Some(Order::Finish) => self.order_to_finish(now),
                     None => {}
                 }
@@ -287,7 +290,10 @@ impl Slot {
                 let error = "run.sh stays open for writing by another process".to_owned();
                 self.end_without_run(now, Failure { exit_code: ExitCode::PREPARE_FAILED, error });
             }
-            Err(SpawnFailure::Failed(failure)) => self.end_without_run(now, failure),
+            Err(SpawnFailure::Failed(failure)) => {
+                let failure = run.order.map_or(failure, not_started);
+                self.end_without_run(now, failure);
+            }
             Err(SpawnFailure::Exited(exited)) => {
                 run.times.run = Some(now.wall);
                 self.handle_known(now, *exited);
@@ -295,7 +301,15 @@ impl Slot {
         }
     }
 
-    /// run.sh has ended; processes that it started may be left.
+    /// A tool that stays has the task.
+    pub fn handle_handed(&mut self, now: Now) {
+        if let Run::Active(run) = &mut self.run {
+            run.stays = true;
+        }
+        self.handle_spawned(now, Ok(()));
+    }
+
+    /// run.sh has ended, or has answered if it stays; processes that it started may be left.
     pub fn handle_exited(&mut self, now: Now, exited: Exited) {
         let Run::Active(run) = &mut self.run else { return };
         if run.is_running() || run.foreign.end_root() {

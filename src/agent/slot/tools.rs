@@ -11,11 +11,12 @@
 //!
 //! The last row holds even if the list is the same: the controller takes the tool for missing here until the next report of it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{Slot, Timer};
 use api::wire::requests::heartbeat::{OwnVersions, ToldTools};
-use base::{Now, ToolSet};
+use base::{Now, ToolName, ToolSet};
 
 #[derive(Debug, Default)]
 pub(super) struct ToolReports {
@@ -97,6 +98,12 @@ impl Slot {
     pub fn handle_tools(&mut self, now: Now, tools: ToolSet) -> bool {
         self.tools.update(tools);
         self.report_tools(now)
+    }
+
+    /// These tools stay here now, with a task or without one. The controller learns of a new one with the result of its task, and of one
+    /// that has gone with the next heartbeat.
+    pub fn handle_warm(&mut self, warm: BTreeSet<ToolName>) {
+        self.link.set_warm(warm);
     }
 
     /// Runs have used tools of the agent's own folder in place of the versions of the controller.

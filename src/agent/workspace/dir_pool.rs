@@ -36,7 +36,7 @@ const ATTEMPTS_MAX: u32 = 16;
 const SETTLING: Duration = Duration::from_secs(1);
 
 /// The maximum number of entries of a discarded folder that are removed at once; the rest is removed in the background.
-const REMOVALS_MAX: u32 = 256;
+pub(super) const REMOVALS_MAX: u32 = 256;
 
 /// The spare folders of one agent. Dropping it removes them.
 #[derive(Debug)]
@@ -191,22 +191,28 @@ impl DirPool {
 
 impl Drop for DirPool {
     fn drop(&mut self) {
-        let Ok(spare) = open_spare(self.workspace.folder.as_fd()) else { return };
-        match self.workspace.remove_from(spare.as_fd(), &self.name, REMOVALS_MAX) {
-            Removed::Left(error) => log::error!("{error}"),
-            // The agent ends, and its remover may have ended: only what a mount blocks is tried a second time.
-            Removed::Rest(rest) if removal::detach_at_or_below(self.workspace.trash.as_fd(), rest.name()) => {
-                let mut budget = removal::Budget::of(REMOVALS_MAX);
-                let _ = removal::remove_tree(self.workspace.trash.as_fd(), rest.name(), &mut budget);
-            }
-            Removed::Done | Removed::Rest(_) => {}
-        }
-        // Fails on purpose if another agent has a pool.
-        let _ = rustix::fs::unlinkat(&self.workspace.folder, SPARE, AtFlags::REMOVEDIR);
+        remove_own_folder(&self.workspace, &self.name);
     }
 }
 
-fn own_folder(workspace: &Workspace) -> Result<(OwnedFd, CString)> {
+/// Removes a folder of this agent, which ends.
+pub(super) fn remove_own_folder(workspace: &Workspace, name: &CStr) {
+    let Ok(spare) = open_spare(workspace.folder.as_fd()) else { return };
+    match workspace.remove_from(spare.as_fd(), name, REMOVALS_MAX) {
+        Removed::Left(error) => log::error!("{error}"),
+        // The agent ends, and its remover may have ended: only what a mount blocks is tried a second time.
+        Removed::Rest(rest) if removal::detach_at_or_below(workspace.trash.as_fd(), rest.name()) => {
+            let mut budget = removal::Budget::of(REMOVALS_MAX);
+            let _ = removal::remove_tree(workspace.trash.as_fd(), rest.name(), &mut budget);
+        }
+        Removed::Done | Removed::Rest(_) => {}
+    }
+    // Fails on purpose if another agent has a folder there.
+    let _ = rustix::fs::unlinkat(&workspace.folder, SPARE, AtFlags::REMOVEDIR);
+}
+
+/// A new folder for one agent, locked, and its name.
+pub(super) fn own_folder(workspace: &Workspace) -> Result<(OwnedFd, CString)> {
     for _ in 0..ATTEMPTS_MAX {
         let name = format!("{}-{:016x}", std::process::id(), rand::random::<u64>());
         let name = CString::new(name).map_err(|_| Errno::INVAL)?;

@@ -83,6 +83,15 @@ pub(super) fn tail_of(file: impl AsFd, limit: TailLimit) -> Tail {
     Tail { text: text_of(&bytes, limit), bytes: size }
 }
 
+/// The end of a text.
+#[must_use]
+pub fn tail_of_text(text: &str, limit: TailLimit) -> Tail {
+    let bytes = text.as_bytes();
+    // With one byte more, as of a file.
+    let from = bytes.len().saturating_sub(limit.bytes_max.saturating_add(1));
+    Tail { text: text_of(bytes.get(from..).unwrap_or_default(), limit), bytes: bytes.len() as u64 }
+}
+
 /// Reads until the buffer is full or the file ends; the file may have been truncated since its length was read.
 fn read_at(file: BorrowedFd<'_>, buffer: &mut [u8], start: u64) -> usize {
     let mut length = 0;

@@ -152,12 +152,21 @@ fn report(config: &Config) -> Option<String> {
             ));
         }
     }
+    let value = agent.value_bytes_max;
+    if value > limits.field_value_bytes_max {
+        found.push(format!(
+            "VALUE_BYTES_MAX is {value}, more than FIELD_VALUE_BYTES_MAX = {}; lower the former or raise the latter",
+            limits.field_value_bytes_max
+        ));
+    }
     let sum = kept.iter().fold(0, |sum: usize, (_, bytes)| sum.saturating_add(*bytes));
-    let needed = sum.saturating_mul(JSON_BYTES_PER_BYTE).saturating_add(REPORT_FRAME_BYTES);
+    // JSON in a text has its quotes and backslashes doubled, and no character that takes more.
+    let fixed = value.saturating_mul(2).saturating_add(REPORT_FRAME_BYTES);
+    let needed = sum.saturating_mul(JSON_BYTES_PER_BYTE).saturating_add(fixed);
     if needed > limits.message_bytes_max {
         found.push(format!(
-            "REPORT_LOG_KEEP_BYTES, STDOUT_KEEP_BYTES and STDERR_KEEP_BYTES are {sum} together, so a report may need \
-             {needed} bytes, more than MESSAGE_BYTES_MAX = {}; lower them or raise that",
+            "REPORT_LOG_KEEP_BYTES, STDOUT_KEEP_BYTES and STDERR_KEEP_BYTES are {sum} together, and VALUE_BYTES_MAX is {value}, so a \
+             report may need {needed} bytes, more than MESSAGE_BYTES_MAX = {}; lower them or raise that",
             limits.message_bytes_max
         ));
     }

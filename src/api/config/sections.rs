@@ -370,6 +370,10 @@ pub struct AgentSection {
     pub stdout_keep_bytes: usize,
     /// Bytes of the end of stderr that come back.
     pub stderr_keep_bytes: usize,
+    /// Bytes of the value of a task of a tool that stays.
+    pub value_bytes_max: usize,
+    /// Bytes of memory that tools may take that stay without a task.
+    pub stay_memory_max: u64,
     /// Bytes of each output of a run that are kept on the machine of the agent.
     pub output_keep_bytes: u64,
     /// Bytes of all outputs that an agent keeps, compressed.
@@ -411,6 +415,8 @@ impl AgentSection {
             report_keep_bytes: reader.size("REPORT_LOG_KEEP_BYTES", 0..=64 * MIB, "bytes")?,
             stdout_keep_bytes: reader.size("STDOUT_KEEP_BYTES", 0..=64 * MIB, "bytes")?,
             stderr_keep_bytes: reader.size("STDERR_KEEP_BYTES", 0..=64 * MIB, "bytes")?,
+            value_bytes_max: reader.size("VALUE_BYTES_MAX", 0..=64 * MIB, "bytes")?,
+            stay_memory_max: reader.number("STAY_MEMORY_MAX", 0..=PIB, "bytes")?,
             output_keep_bytes: reader.number("OUTPUT_KEEP_BYTES", 0..=PIB, "bytes")?,
             out_keep_bytes: reader.number("OUT_KEEP_BYTES", 0..=PIB, "bytes")?,
             output_budget_bytes: reader.number("OUTPUT_BUDGET_BYTES", 0..=PIB, "bytes")?,

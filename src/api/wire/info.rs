@@ -79,7 +79,15 @@ pub fn controller_info(controller: &str, agent: IpAddr) -> String {
 }
 
 /// A name and a value.
-type Variable<'a> = (Cow<'a, str>, Cow<'a, OsStr>);
+pub type Variable<'a> = (Cow<'a, str>, Cow<'a, OsStr>);
+
+/// The variables that do not depend on the task: all that a tool that stays gets.
+pub fn environment_of_every_task<'a>(controller: &'a str, agent: IpAddr) -> [Variable<'a>; 2] {
+    [
+        (CONTROLLER_ADDRESS.into(), OsStr::new(controller).into()),
+        ("AGENT_IP".into(), OsString::from(agent.to_string()).into()),
+    ]
+}
 
 /// The variables that a tool gets besides those of the agent: the fields of the service under their own names, the
 /// parameters as `PARAM_<name>`, and the content of `controller.info`.
@@ -89,10 +97,7 @@ type Variable<'a> = (Cow<'a, str>, Cow<'a, OsStr>);
 /// [`base::os_text()`] are their bytes.
 #[must_use]
 pub fn environment<'a>(dispatch: &'a Dispatch, controller: &'a str, agent: IpAddr) -> Vec<Variable<'a>> {
-    let mut variables: Vec<Variable<'a>> = vec![
-        (CONTROLLER_ADDRESS.into(), OsStr::new(controller).into()),
-        ("AGENT_IP".into(), OsString::from(agent.to_string()).into()),
-    ];
+    let mut variables = Vec::from(environment_of_every_task(controller, agent));
     for (name, value) in task_fields(dispatch) {
         let identifier = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
         let value = match value {
@@ -116,6 +121,12 @@ pub fn environment<'a>(dispatch: &'a Dispatch, controller: &'a str, agent: IpAdd
     variables.extend(of_step.map(|(name, value)| (name.into(), OsString::from(value).into())));
     variables
 }
+
+/// The variable with the number of the socket of a tool that stays.
+pub const STAY_FD: &str = "LLTS_STAY_FD";
+
+/// The variable that marks the processes of all tools that stay at one agent.
+pub const STAY: &str = "LLTS_STAY";
 
 /// The variables that mark every process of a run, each as `NAME=value`.
 #[must_use]

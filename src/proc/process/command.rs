@@ -249,6 +249,7 @@ fn launch(
         umask,
         not_after,
         is_terminal: plan.is_terminal,
+        passed: None,
     };
     start(&new).map_err(failed)
 }

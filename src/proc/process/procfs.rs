@@ -69,6 +69,15 @@ impl ProcessId {
         Stat::read(self.pid).is_ok_and(|stat| stat.id() == self && stat.alive)
     }
 
+    /// The memory that it has in use, in bytes; 0 for one that has ended.
+    #[must_use]
+    pub fn resident_bytes(self) -> u64 {
+        let statm = read_some(self.pid, "statm", 256);
+        let pages =
+            std::str::from_utf8(&statm).ok().and_then(|text| text.split_ascii_whitespace().nth(1)?.parse().ok());
+        pages.unwrap_or(0_u64).saturating_mul(rustix::param::page_size() as u64)
+    }
+
     /// Whether its number still refers to it, alive or waiting to be reaped.
     pub(super) fn holds_its_number(self) -> bool {
         Stat::read(self.pid).is_ok_and(|stat| stat.id() == self)

@@ -40,7 +40,12 @@ pub struct SpawnPlan<'a> {
     pub brand: Option<Brand>,
     /// It must not start when the machine has run for longer than this, however long the caller is delayed before.
     pub not_after: Option<Duration>,
+    /// A descriptor that it gets as [`PASSED`].
+    pub passed: Option<BorrowedFd<'a>>,
 }
+
+/// The number under which a program gets the descriptor beside its standard ones.
+pub const PASSED: i32 = 3;
 
 /// Why run.sh was not started. Each displays as one sentence for the submitter.
 #[derive(Debug, thiserror::Error)]
@@ -127,6 +132,7 @@ pub fn spawn(plan: &SpawnPlan<'_>) -> Result<RunningChild, SpawnError> {
         umask: None,
         not_after: plan.not_after,
         is_terminal: false,
+        passed: plan.passed,
     };
     let started = match start(&new) {
         Err(Errno::NOEXEC) => start(&NewProcess { program: SHELL_PATH, arguments: &[SHELL_PATH, PROGRAM_PATH], ..new }),
@@ -166,11 +172,14 @@ fn make_ready(folder: BorrowedFd<'_>) -> Result<(), SpawnError> {
 pub(super) fn start(new: &NewProcess<'_>) -> rustix::io::Result<RunningChild> {
     let [stdin, stdout, stderr] = new.stdio.map(Source::above_stdio);
     let (stdin, stdout, stderr) = (stdin?, stdout?, stderr?);
+    // Above the number that it gets, which its copy would otherwise have already, closed on exec.
+    let passed = new.passed.map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, PASSED + 1)).transpose()?;
     // Before each start, because libraries open descriptors at any time: libzmq makes its epoll descriptors without the
     // flag.
     sys::close_all_on_exec()?;
     let before = Ticks::now();
-    let pid = sys::start(&NewProcess { stdio: [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()], ..*new })?;
+    let stdio = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
+    let pid = sys::start(&NewProcess { stdio, passed: passed.as_ref().map(AsFd::as_fd), ..*new })?;
     RunningChild::adopt(pid, before)
 }
 

@@ -17,6 +17,7 @@ use rustix::process::{Pid, Rlimit, WaitOptions};
 
 use super::brand::Brand;
 use super::procfs::pid_of;
+use super::spawn::PASSED;
 use crate::files::privacy::umask_of_tools;
 use crate::limits;
 
@@ -45,6 +46,8 @@ pub(super) struct NewProcess<'a> {
     pub(super) not_after: Option<Duration>,
     /// Whether it leads a session, whose controlling terminal is its standard input.
     pub(super) is_terminal: bool,
+    /// A descriptor above [`PASSED`] that it gets under that number.
+    pub(super) passed: Option<BorrowedFd<'a>>,
 }
 
 /// The data of a new process between its birth and its exec, when it must not allocate.
@@ -61,6 +64,7 @@ struct Birth<'a> {
     brand: Option<libc::rlimit>,
     not_after: Option<Duration>,
     is_terminal: bool,
+    passed: Option<c_int>,
     /// Its `RLIMIT_NOFILE`, if that differs from ours.
     descriptors: Option<libc::rlimit>,
     /// The error number of a failure, or 0.
@@ -89,6 +93,7 @@ pub(super) fn start(new: &NewProcess<'_>) -> Result<Pid> {
         brand: new.brand.map(|brand| libc::rlimit { rlim_cur: brand.number(), rlim_max: brand.number() }),
         not_after: new.not_after,
         is_terminal: new.is_terminal,
+        passed: new.passed.map(|fd| fd.as_raw_fd()),
         descriptors: limits::for_programs().map(raw_limit),
         error: 0,
     };
@@ -171,6 +176,7 @@ unsafe fn prepare_exec(birth: &Birth<'_>) -> bool {
         }
         has_streams
             && libc::fchdir(birth.folder) == 0
+            && birth.passed.is_none_or(|fd| libc::dup2(fd, PASSED) == PASSED)
             && libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut()) == 0
             && birth.not_after.is_none_or(|end| is_before(end))
     }

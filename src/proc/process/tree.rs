@@ -6,13 +6,15 @@
 //! call shows.
 
 use std::io;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
 use super::procfs::{ProcessId, Stat, visit_all};
 use super::sys::{self, Peek};
-use super::tree_scan::TreeScan;
+use super::tree_scan::{Pinned, TreeScan};
+use crate::clock;
 
 /// Orphans that one call reaps, so that a tree that forks endlessly cannot block the caller. SIGCHLD stays pending for the
 /// rest.
@@ -95,26 +97,52 @@ fn children_except(known: &[Pid], wanted: impl Fn(&Stat) -> bool) -> Vec<Pid> {
     children
 }
 
+/// The processes below the caller that do not belong to the tree.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spared<'a> {
+    /// These, and everything below them.
+    trees: &'a [Pid],
+    /// These themselves, but not what they start.
+    processes: &'a [Pid],
+}
+
+impl<'a> Spared<'a> {
+    /// Siblings of a tree, with all that they start.
+    #[must_use]
+    pub const fn trees(trees: &'a [Pid]) -> Self {
+        Self { trees, processes: &[] }
+    }
+
+    /// Processes that stay, without what they start from now on.
+    #[must_use]
+    pub const fn processes(processes: &'a [Pid]) -> Self {
+        Self { trees: &[], processes }
+    }
+}
+
 /// The live processes of the tree.
 #[must_use]
-pub fn stragglers(siblings: &[Pid]) -> Vec<ProcessId> {
-    let mut scan = scan_below_us(siblings);
+pub fn stragglers(spared: Spared<'_>) -> Vec<ProcessId> {
+    let mut scan = scan_below_us(spared);
     scan.find_all(|_| None);
     scan.members().collect()
 }
 
 /// A sentence about the live processes of the tree that we may not signal, and why; `None` if there is none.
 #[must_use]
-pub fn foreign_processes(siblings: &[Pid]) -> Option<String> {
-    /// Number of processes that are named; there may be more.
-    const NAMED_MAX: usize = 3;
+pub(super) fn foreign_processes(spared: Spared<'_>) -> Option<String> {
     let may_not = |process: &ProcessId| rustix::process::test_kill_process(process.pid) == Err(Errno::PERM);
-    let foreign: Vec<ProcessId> = stragglers(siblings).into_iter().filter(may_not).collect();
-    let named: Vec<String> = foreign.iter().take(NAMED_MAX).map(|process| described(process.pid)).collect();
-    let beyond = if foreign.len() > NAMED_MAX { ", …" } else { "" };
+    let foreign: Vec<ProcessId> = stragglers(spared).into_iter().filter(may_not).collect();
     let own = rustix::process::geteuid();
-    let sentence = format!("{}{beyond}: still running, and this agent (user {own}) may not end it", named.join(", "));
-    (!named.is_empty()).then_some(sentence)
+    Some(format!("{}: still running, and this agent (user {own}) may not end it", named(&foreign)?))
+}
+
+/// The first of these processes, for people; `None` if there is none.
+pub(super) fn named(processes: &[ProcessId]) -> Option<String> {
+    const NAMED_MAX: usize = 3;
+    let named: Vec<String> = processes.iter().take(NAMED_MAX).map(|process| described(process.pid)).collect();
+    let beyond = if processes.len() > NAMED_MAX { ", …" } else { "" };
+    (!named.is_empty()).then(|| format!("{}{beyond}", named.join(", ")))
 }
 
 /// Its number, name and user, as far as they can be read.
@@ -125,9 +153,11 @@ fn described(pid: Pid) -> String {
     format!("process {pid} ({}) of user {user}", field("Name:"))
 }
 
-fn scan_below_us(siblings: &[Pid]) -> TreeScan<impl FnMut(&Stat) -> Option<bool> + use<>> {
+fn scan_below_us(spared: Spared<'_>) -> TreeScan<impl FnMut(&Stat) -> Option<bool> + use<'_>> {
     let own = rustix::process::getpid();
-    TreeScan::new(siblings.iter().copied(), move |stat| Some(stat.parent == Some(own)))
+    let starts_others = move |parent: Pid| parent == own || spared.processes.contains(&parent);
+    let immune = spared.trees.iter().chain(spared.processes).copied();
+    TreeScan::new(immune, move |stat| Some(stat.parent.is_some_and(starts_others)))
 }
 
 /// Ends all processes that another process has started, with SIGKILL, because that one is stopped and cannot do it. Returns
@@ -142,6 +172,19 @@ pub fn end_below(process: ProcessId) -> bool {
     scan.find_all(|_| Some(Signal::STOP));
     scan.signal_all(Signal::KILL);
     scan.members().next().is_none()
+}
+
+/// Ends these processes and all that they have started, with SIGKILL.
+pub fn end_all(processes: &[ProcessId]) {
+    let mut scan = TreeScan::new([], |stat: &Stat| Some(processes.contains(&stat.id())));
+    scan.find_all(|_| Some(Signal::KILL));
+}
+
+/// Waits for the end of a process, at most for this long.
+pub fn wait_for_end(process: ProcessId, limit: Duration) {
+    if let Ok(pinned) = Pinned::open(process) {
+        pinned.wait_for_end(clock::now().mono + limit);
+    }
 }
 
 /// The result of a signal to a tree.
@@ -176,12 +219,17 @@ impl Tree {
         Self { root: None }
     }
 
+    /// The root, if it has one.
+    pub(super) const fn root(&self) -> Option<ProcessId> {
+        self.root
+    }
+
     /// Sends this signal to each process once, then SIGCONT, so that a stopped process can act on it.
     ///
     /// The group is signalled first, because that is atomic: no member can fork past it.
-    pub fn terminate(&self, signal: Signal, siblings: &[Pid]) -> Signalled {
+    pub fn terminate(&self, signal: Signal, spared: Spared<'_>) -> Signalled {
         let group = self.signal_group(signal);
-        let mut scan = scan_below_us(siblings);
+        let mut scan = scan_below_us(spared);
         // A second one makes some programs abort their cleanup, and members of the group have had theirs.
         let settled = scan.find_all(|stat| (group.is_none() || stat.group != group).then_some(signal));
         scan.signal_all(Signal::CONT);
@@ -192,9 +240,9 @@ impl Tree {
     ///
     /// If a new process turns up after a first round, the tree forks: all of it is stopped before it is killed, because
     /// each death would make room for a new process.
-    pub fn kill(&self, siblings: &[Pid]) -> Signalled {
+    pub fn kill(&self, spared: Spared<'_>) -> Signalled {
         self.signal_group(Signal::KILL);
-        let mut scan = scan_below_us(siblings);
+        let mut scan = scan_below_us(spared);
         if scan.find_new(|_| Some(Signal::KILL)) == 0 {
             return signalled(&scan, true);
         }

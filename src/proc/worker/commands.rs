@@ -16,6 +16,7 @@ use crate::process::{
 };
 use crate::runs::{Runs, RunsError, WorkerRun};
 use crate::{clock, process};
+use base::EndSignal;
 
 /// The processes of the present command, and the state that outlives it.
 #[derive(Debug)]
@@ -75,7 +76,7 @@ impl Commands {
             // The command can still be identified by its mark.
             log::error!("{error}");
         }
-        self.processes = RunProcesses::of(child);
+        self.processes.start(child, EndSignal::Term);
         Ok(())
     }
 
@@ -101,7 +102,7 @@ impl Commands {
     }
 
     /// Whether processes of the command are left.
-    pub fn is_any_left(&self) -> bool {
+    pub fn is_any_left(&mut self) -> bool {
         self.processes.look().left
     }
 }

@@ -33,6 +33,10 @@ impl Folders {
         self.dir_pool.as_mut().map(|dir_pool| (dir_pool, &self.remover))
     }
 
+    pub(super) const fn remover(&self) -> &Remover {
+        &self.remover
+    }
+
     /// Keeps or removes the folder of a run that has ended.
     pub(super) fn end(&mut self, Prepared { dir, rest, out, .. }: Prepared) {
         rest.into_iter().for_each(|rest| self.remover.take(rest));

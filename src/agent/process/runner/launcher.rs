@@ -1,8 +1,9 @@
 //! The start of run.sh, or of the command in its place, with the environment that it gets.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::net::IpAddr;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
@@ -12,9 +13,12 @@ use super::super::failure::failure;
 use super::super::preparation::{Prepared, STDERR, STDOUT};
 use super::super::progress::PROGRESS;
 use crate::slot::{Hold, SpawnFailure};
+use crate::workspace::TaskDir;
 use api::config::{Config, key_variables};
 use api::wire::requests::apply::Dispatch;
 use api::wire::{info, policy, source, step_files};
+use base::ToolName;
+use proc::process::spawn::PASSED;
 use proc::process::{Brand, Environment, RunningChild, SpawnError, SpawnPlan};
 use proc::{clock, lending, process};
 
@@ -76,9 +80,40 @@ impl Launcher {
             let shared = CommandStart { folder, environment, streams, stdout, stderr, brand, not_after };
             return self.commands.start(command, shared);
         }
+        self.start_program((dir, &dispatch.tool), environment, [&stdout, &stderr], None)
+    }
+
+    /// Starts a tool that stays in its home, with this end of its connection, and with this mark.
+    pub(super) fn start_staying(
+        &self,
+        tool: &ToolName,
+        home: &TaskDir,
+        (line, mark): (&OwnedFd, &str),
+    ) -> Result<RunningChild, NotStarted> {
+        let mut environment = self.environment.clone();
+        for (name, value) in info::environment_of_every_task(&self.controller, self.ip) {
+            environment.set(&*name, &*value).map_err(|error| not_started(&error))?;
+        }
+        environment.set(info::PROGRESS_FILE, home.path().join(PROGRESS)).map_err(|error| not_started(&error))?;
+        for (name, value) in [(info::STAY, mark), (info::STAY_FD, &PASSED.to_string())] {
+            environment.set(name, value).map_err(|error| not_started(&error))?;
+        }
+        let open = |name| home.open_output(name).map_err(|error| not_started(&error));
+        self.start_program((home, tool), environment, [&open(STDOUT)?, &open(STDERR)?], Some(line.as_fd()))
+    }
+
+    /// Starts run.sh of a tool in its folder.
+    fn start_program(
+        &self,
+        (dir, tool): (&TaskDir, &ToolName),
+        mut environment: Environment,
+        [stdout, stderr]: [&File; 2],
+        passed: Option<BorrowedFd<'_>>,
+    ) -> Result<RunningChild, NotStarted> {
         // Programs believe PWD, and that of the agent names another folder.
+        let working_directory = dir.path().join(tool.folder_name());
         environment.set("PWD", working_directory).map_err(|error| not_started(&error))?;
-        let folder = dir.tool_folder(&dispatch.tool).map_err(|error| not_started(&error))?;
+        let folder = dir.tool_folder(tool).map_err(|error| not_started(&error))?;
         let plan = SpawnPlan {
             folder: folder.as_fd(),
             environment: &environment,
@@ -87,6 +122,7 @@ impl Launcher {
             stderr: stderr.as_fd(),
             brand: self.brand,
             not_after: self.not_after,
+            passed,
         };
         process::spawn(&plan).map_err(|error| match error {
             SpawnError::Busy => NotStarted::Failed(SpawnFailure::Busy),

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::super::failure::{failure, unprepared};
-use super::super::preparation::{Done, Outcome, Prepared};
+use super::super::preparation::{Done, Needs, Outcome, Prepared};
 use super::super::sources::Halt;
+use super::staying::Staying;
 use super::{Run, Runner};
 use crate::slot::Slot;
 use crate::workspace::ToolFolder;
@@ -14,6 +15,39 @@ use proc::clock;
 
 impl Runner {
     pub(super) fn prepare(&mut self, dispatch: Dispatch, slot: &mut Slot) {
+        let (halt, has_record) = (Arc::default(), false);
+        let mut run = Run { dispatch, halt, is_prepared: false, folder: None, staying: None, has_record };
+        let needs = match self.take_warm(&mut run) {
+            // All that moves is the task itself.
+            Some(Needs::Tool) => {
+                run.is_prepared = true;
+                self.run = Some(run);
+                return slot.handle_prepared(clock::now_with_suspend(), Ok(()));
+            }
+            Some(Needs::Folder) => Needs::Folder,
+            None if run.dispatch.command.is_some() => Needs::Folder,
+            None => Needs::Tool,
+        };
+        self.run = Some(run);
+        self.begin(needs, slot);
+    }
+
+    /// The tool of the task has ended before it had read it: another process of it is prepared.
+    pub(super) fn prepare_again(&mut self, slot: &mut Slot) {
+        if let Some(run) = &mut self.run {
+            run.is_prepared = false;
+            // A folder of the task is made anew, too.
+            if let Some(folder) = run.folder.take() {
+                self.folders.end(folder);
+            }
+        }
+        self.begin(Needs::Tool, slot);
+    }
+
+    fn begin(&mut self, needs: Needs, slot: &mut Slot) {
+        let Some(run) = &mut self.run else { return };
+        let dispatch = run.dispatch.clone();
+        run.has_record = true;
         // The record is written before the folder is made. Otherwise an agent could die and leave an unknown folder, or
         // another agent could take the folder for that of a dead agent.
         let recorded = self.record.write(&dispatch, None).map_err(|error| unprepared(&error));
@@ -23,10 +57,10 @@ impl Runner {
             Err(error) => (Arc::default(), Err(failure(&error))),
         };
         let outcome = match recorded {
-            Ok(()) => self.preparer.begin(&dispatch, &halt, self.folders.kept()),
-            Err(failure) => Some(Outcome { task: dispatch.task, prepared: None, outcome: Err(failure) }),
+            Ok(()) => self.preparer.begin(&dispatch, needs, &halt, self.folders.kept()),
+            Err(failure) => Some(Outcome::failed(&dispatch, None, failure)),
         };
-        self.run = Some(Run { dispatch, halt, is_prepared: false, folder: None });
+        run.halt = halt;
         if let Some(outcome) = outcome {
             self.take(outcome, slot);
         }
@@ -63,12 +97,24 @@ impl Runner {
         };
         run.folder = outcome.prepared;
         run.is_prepared = true;
+        let is_again = run.staying.as_ref().is_some_and(Staying::is_handed);
+        if let Some(mut cold) = outcome.cold {
+            std::mem::take(&mut cold.rest).into_iter().for_each(|rest| self.folders.remover().take(rest));
+            match &mut run.staying {
+                Some(staying) if is_again => staying.set_cold(cold),
+                staying => *staying = Some(Staying::cold(cold)),
+            }
+        }
         if outcome.outcome.as_ref().is_err_and(|failure| failure.exit_code == ExitCode::TOOL_MISSING) {
             self.missed = Some(run.dispatch.tool.clone());
         }
         if let Some(versions) = self.preparer.take_own_versions() {
             slot.handle_own_versions(versions);
         }
-        slot.handle_prepared(clock::now_with_suspend(), outcome.outcome);
+        match (is_again, outcome.outcome) {
+            (false, outcome) => slot.handle_prepared(clock::now_with_suspend(), outcome),
+            (true, Ok(())) => self.spawn_staying(slot),
+            (true, Err(failure)) => self.end_task(failure.exit_code, failure.error, slot),
+        }
     }
 }

@@ -4,8 +4,13 @@ use super::super::AgentError;
 use api::config::Config;
 use api::wire::info;
 use api::wire::requests::apply::Dispatch;
-use base::Session;
+use base::{Round, Session, TaskId, Wall};
 use proc::process::{Brand, Cookie, ProcessId, RecordError, RecordFile, RunRecord, RunRecords, TaskRun};
+
+/// The subject of a record without a task: an id that is never given out.
+pub(in crate::process) fn of_tools_that_stay() -> TaskRun {
+    TaskRun { task: TaskId::new(Wall::default(), [0; TaskId::SUFFIX_LEN]), round: Round::default() }
+}
 
 pub(super) struct RecordKeeper {
     file: RecordFile,
@@ -43,6 +48,21 @@ impl RecordKeeper {
             agent: self.agent,
             cookie: Cookie::new(info::cookie(dispatch.task, dispatch.round)).branded(self.brand),
         })
+    }
+
+    /// Tools stay without a task. `root` is that of one that is being started.
+    pub(super) fn write_staying(&mut self, root: Option<ProcessId>) -> Result<(), RecordError> {
+        self.file.write(&RunRecord {
+            subject: of_tools_that_stay(),
+            root,
+            agent: self.agent,
+            cookie: Cookie::new([format!("{}={}", info::STAY, self.mark())]).branded(self.brand),
+        })
+    }
+
+    /// The value of the variable that all processes of tools that stay have, unless they remove it.
+    pub(super) fn mark(&self) -> String {
+        format!("{}-{}", self.agent.pid, self.agent.start_time)
     }
 
     pub(super) fn clear(&mut self) {

@@ -102,6 +102,12 @@ impl ToolCache {
         }
     }
 
+    /// What the archive of a version is recognised by, as long as it is not written anew; `None` where there is none.
+    #[must_use]
+    pub fn stamp(&self, version: &ToolVersion) -> Option<FileStamp> {
+        self.identity(version)
+    }
+
     pub(super) fn identity(&self, version: &ToolVersion) -> Option<FileStamp> {
         let metadata = fs::metadata(self.path(version));
         metadata.ok().map(|metadata| FileStamp::from(&metadata))

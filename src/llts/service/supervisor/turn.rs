@@ -28,7 +28,7 @@ use proc::idle_stop::IDLE_LINE;
 use proc::lending::Lenders;
 use proc::lock::{LockError, StateLock};
 use proc::logging::LogError;
-use proc::process::{Tree, any_left, reap_orphans, stragglers};
+use proc::process::{Spared, Tree, any_left, reap_orphans, stragglers};
 use proc::signals::{RETIRE, SENT_RETIRE, Signals};
 use proc::supervised::lease_of;
 use proc::systemd::Systemd;
@@ -138,7 +138,7 @@ pub fn supervise(
             };
             // Children survive an exec; those of the program before us are not ours to end.
             starter.forget_copy();
-            (plan, stragglers(&[]).into_iter().map(|process| process.pid).collect())
+            (plan, stragglers(Spared::default()).into_iter().map(|process| process.pid).collect())
         }
     };
     let mut supervisor = Supervisor {
@@ -244,7 +244,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
                 self.processes.signal(role, rustix::process::Signal::KILL);
             }
             Effect::EndOrphans => {
-                let ended = Tree::of_orphans().kill(&self.processes.known());
+                let ended = Tree::of_orphans().kill(Spared::trees(&self.processes.known()));
                 if ended.found > 0 {
                     log::warn!("ended {} processes that were left behind", ended.found);
                 }

@@ -20,7 +20,7 @@ use crate::worker::engine::command_line::PromptValues;
 use crate::worker::process::memory;
 use proc::files::disk_room::check_room;
 use proc::one_job::OneJob;
-use proc::process::{CommandPlan, Environment, RunProcesses, RunningChild, Subject as _};
+use proc::process::{CommandPlan, Environment, RunningChild, Subject as _};
 use proc::runs::WorkerRun;
 use proc::{clock, process};
 
@@ -95,7 +95,7 @@ impl Runner {
             // The run can still be identified by its mark.
             log::error!("{error}");
         }
-        self.processes = RunProcesses::of(child);
+        self.processes.start(child, base::EndSignal::Term);
         let (given_name, request) = (request.file, request.id);
         let work = Some(work);
         self.run =

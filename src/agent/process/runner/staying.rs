@@ -1,0 +1,385 @@
+//! The run of a task by a tool that stays: the hand-over, the answer, and what becomes of the tool after it.
+
+use super::super::command::NotStarted;
+use super::super::ending::{self, Places};
+use super::super::preparation::{Needs, needs_folder};
+use super::super::stay::{Cold, Event, Line};
+use super::launcher::not_started;
+use super::{Run, Runner};
+use crate::slot::{Exited, Signal, Slot, SpawnFailure};
+use api::wire::{info, policy};
+use base::{ExitCode, Stay};
+use proc::clock;
+use proc::process::ChildExit;
+
+/// How often a task gets another process when one has ended before it has read the task.
+const RESTARTS_MAX: u32 = 3;
+
+/// The part of a run that a tool that stays has.
+#[derive(Debug)]
+pub(super) struct Staying {
+    /// The tool, until it is started.
+    cold: Option<Cold>,
+    /// Whether it was running when the task came.
+    is_warm: bool,
+    phase: Phase,
+    /// Whether the tool ends with the task.
+    ends_tool: bool,
+    report: String,
+    restarts: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The engine waits for the result of the start.
+    Starting,
+    /// The tool has the task, or another process of it is being started for it.
+    Handed,
+    /// The result is known.
+    Ended,
+}
+
+impl Staying {
+    pub(super) fn cold(cold: Cold) -> Self {
+        Self::new(Some(cold), false)
+    }
+
+    /// Whether the engine knows that the tool has the task.
+    pub(super) fn is_handed(&self) -> bool {
+        self.phase == Phase::Handed
+    }
+
+    pub(super) fn set_cold(&mut self, cold: Cold) {
+        self.cold = Some(cold);
+    }
+
+    fn warm() -> Self {
+        Self::new(None, true)
+    }
+
+    fn new(cold: Option<Cold>, is_warm: bool) -> Self {
+        let (phase, ends_tool, report, restarts) = (Phase::Starting, false, String::new(), 0);
+        Self { cold, is_warm, phase, ends_tool, report, restarts }
+    }
+
+    pub(super) const fn ends_tool(&self) -> bool {
+        self.ends_tool
+    }
+
+    pub(super) const fn has_ended(&self) -> bool {
+        matches!(self.phase, Phase::Ended)
+    }
+
+    pub(super) fn report(&self) -> &str {
+        &self.report
+    }
+}
+
+impl Runner {
+    /// The terms of the tool that runs already and takes the task of this run next.
+    pub(super) fn take_warm(&mut self, run: &mut Run) -> Option<Needs> {
+        if self.stays.is_empty() {
+            return None;
+        }
+        let identity = self.preparer.identity(&run.dispatch)?;
+        let terms: Stay = self.stays.take(&identity, (run.dispatch.task, run.dispatch.round))?;
+        run.staying = Some(Staying::warm());
+        Some(if needs_folder(&run.dispatch, &terms) { Needs::Folder } else { Needs::Tool })
+    }
+
+    /// Starts the tool of the run, or hands the task over if it is running. `None`: the result comes later.
+    pub(super) fn spawn_staying(&mut self, slot: &mut Slot) {
+        let started = match self.run.as_mut().and_then(|run| run.staying.as_mut()?.cold.take()) {
+            Some(cold) => self.start_tool(cold),
+            None => return self.hand_over(slot),
+        };
+        if let Err(why) = started {
+            let failure = match why {
+                NotStarted::Failed(failure) => failure,
+                NotStarted::Ended(exit) => SpawnFailure::Exited(Box::new(self.known(&ChildExit::unused(exit)))),
+            };
+            match failure {
+                SpawnFailure::Failed(failure) if self.staying().is_some_and(|staying| staying.is_handed()) => {
+                    self.end_task(failure.exit_code, failure.error, slot);
+                }
+                failure => slot.handle_spawned(clock::now_with_suspend(), Err(failure)),
+            }
+        }
+    }
+
+    fn start_tool(&mut self, cold: Cold) -> Result<(), NotStarted> {
+        let Some(run) = &mut self.run else { return Err(not_started(&"there is no run")) };
+        let (line, other) = Line::new().map_err(|error| not_started(&error))?;
+        let child = match self.launcher.start_staying(&run.dispatch.tool, &cold.home, (&other, &self.record.mark())) {
+            Ok(child) => child,
+            Err(why) => {
+                // The engine tries again if run.sh is busy.
+                if let Some(staying) = &mut run.staying {
+                    staying.set_cold(cold);
+                }
+                return Err(why);
+            }
+        };
+        let (end_signal, _) = policy::of_run(&run.dispatch.fields);
+        self.processes.start_in(child.id(), end_signal);
+        if let Err(error) = self.record.write_staying(Some(child.id())) {
+            // The tool can still be identified by its mark.
+            log::error!("{error}");
+        }
+        let run = (run.dispatch.task, run.dispatch.round);
+        self.stays.start(cold, (child, line), run).map_err(|error| not_started(&error))
+    }
+
+    fn hand_over(&mut self, slot: &mut Slot) {
+        let Some(run) = &mut self.run else { return };
+        let Some(staying) = &mut run.staying else { return };
+        let (end_signal, _) = policy::of_run(&run.dispatch.fields);
+        if let Some(root) = self.stays.root() {
+            self.processes.start_in(root, end_signal);
+        }
+        let folder = run.folder.as_ref().map(|folder| folder.dir.path().join(run.dispatch.tool.folder_name()));
+        let is_first = staying.phase == Phase::Starting;
+        staying.phase = Phase::Handed;
+        let handed = self.stays.hand(folder.as_deref(), &info::task_json(&run.dispatch));
+        if is_first {
+            slot.handle_handed(clock::now_with_suspend());
+        }
+        if let Err(error) = handed {
+            log::debug!("tool {} does not take task {}: {error}", run.dispatch.tool, run.dispatch.task);
+            self.end_task_unread(slot);
+        }
+    }
+
+    /// The tool must give the task up.
+    pub(super) fn cancel(&mut self, ends_tool: bool, slot: &mut Slot) {
+        let Some(staying) = self.staying() else { return };
+        staying.ends_tool |= ends_tool;
+        if self.stays.home().is_some() {
+            self.stays.cancel();
+        } else if self.staying().is_some_and(|staying| staying.phase == Phase::Handed) {
+            // Another process of the tool is being prepared, and the outcome of that is not waited for.
+            self.end_task(ExitCode::KILLED_PREPARING, "killed before its tool had read it".to_owned(), slot);
+        }
+    }
+
+    /// The tool must not start any more.
+    pub(super) fn abort_start(&mut self, slot: &mut Slot) {
+        if self.staying().is_some_and(|staying| staying.phase == Phase::Starting) {
+            self.fail_start(ExitCode::KILLED_PREPARING, "killed while its tool was being started".to_owned(), slot);
+        }
+    }
+
+    /// A signal to the processes of the run: those of a tool that stays belong to them from now on.
+    pub(super) fn include_tool(&mut self, signal: Signal) {
+        if self.staying().is_some_and(|staying| !staying.has_ended()) {
+            log::debug!("{signal:?} to a tool that stays");
+            self.condemn();
+        }
+    }
+
+    fn condemn(&mut self) {
+        if let Some(staying) = self.staying() {
+            staying.ends_tool = true;
+        }
+        self.stays.condemn(&mut self.processes);
+    }
+
+    fn staying(&mut self) -> Option<&mut Staying> {
+        self.run.as_mut()?.staying.as_mut()
+    }
+
+    /// Handles what tools that stay have said, and what is due for them.
+    pub(in crate::process) fn poll_stays(&mut self, slot: &mut Slot) {
+        if self.stays.is_empty() {
+            return;
+        }
+        while let Some(event) = self.stays.poll(&mut self.processes) {
+            self.handle_stay(event, slot);
+        }
+        if let Some(event) = self.stays.handle_timeout() {
+            self.handle_stay(event, slot);
+        }
+    }
+
+    /// A child may have been a tool that stays.
+    pub(super) fn reap_stays(&mut self, slot: &mut Slot) {
+        if let Some(event) = self.stays.reap(&mut self.processes) {
+            self.handle_stay(event, slot);
+        }
+    }
+
+    fn handle_stay(&mut self, event: Event, slot: &mut Slot) {
+        let Some(run) = &mut self.run else { return };
+        let (tool, task) = (run.dispatch.tool.clone(), run.dispatch.task);
+        let Some(staying) = &mut run.staying else { return };
+        match (staying.phase, event) {
+            (Phase::Ended, event) => {
+                if !staying.ends_tool {
+                    log::warn!("tool {tool} ends, because after its answer to task {task} came {event:?}");
+                }
+                self.condemn();
+            }
+            (_, Event::Ready) => self.hand_over(slot),
+            (Phase::Starting, Event::Ended { exit, .. }) => {
+                let code = if exit.exit == ExitCode::SUCCESS { ExitCode::ANSWER_INVALID } else { exit.exit };
+                self.fail_start(code, format!("tool {tool} has ended before it was ready"), slot);
+            }
+            (Phase::Starting, Event::Broken(why)) => {
+                self.fail_start(ExitCode::PREPARE_FAILED, format!("tool {tool} {why}"), slot);
+            }
+            // The answer to a task that it does not have yet is a broken one.
+            (Phase::Starting, Event::Done { .. }) => {}
+            (Phase::Handed, Event::Done { exit_code, report, value }) => {
+                staying.report = report;
+                let max = self.config.value_bytes_max;
+                match value {
+                    Some(value) if value.len() > max => {
+                        let length = value.len();
+                        let error = format!(
+                            "its value has {length} bytes, and at most {max} are accepted (VALUE_BYTES_MAX); return larger data in a file"
+                        );
+                        self.end_task(ExitCode::ANSWER_INVALID, error, slot);
+                    }
+                    value => self.answer(exit_code, String::new(), value, slot),
+                }
+            }
+            (Phase::Handed, Event::Ended { has_read_task: false, .. }) if !staying.ends_tool => {
+                self.end_task_unread(slot);
+            }
+            (Phase::Handed, Event::Ended { exit, .. }) => {
+                self.condemn();
+                match exit.exit {
+                    ExitCode::SUCCESS => {
+                        self.end_task(
+                            ExitCode::ANSWER_INVALID,
+                            format!("tool {tool} has ended without an answer"),
+                            slot,
+                        );
+                    }
+                    code => self.end_task(code, String::new(), slot),
+                }
+            }
+            (Phase::Handed, Event::Broken(why)) => {
+                self.condemn();
+                self.end_task(ExitCode::ANSWER_INVALID, format!("tool {tool} {why}"), slot);
+            }
+        }
+    }
+
+    /// The tool cannot take the task. What there is of it ends with the run.
+    fn fail_start(&mut self, exit_code: ExitCode, error: String, slot: &mut Slot) {
+        self.condemn();
+        let exited = Exited { error, ..self.known(&ChildExit::unused(exit_code)) };
+        self.set_ended();
+        slot.handle_spawned(clock::now_with_suspend(), Err(SpawnFailure::Exited(Box::new(exited))));
+    }
+
+    /// The tool has ended before it has read the task: another process of it gets the task.
+    fn end_task_unread(&mut self, slot: &mut Slot) {
+        let Some(run) = &mut self.run else { return };
+        let Some(staying) = &mut run.staying else { return };
+        staying.restarts += 1;
+        staying.is_warm = false;
+        if staying.restarts > RESTARTS_MAX {
+            self.condemn();
+            let error = "its tool has ended again and again before it had read the task".to_owned();
+            return self.end_task(ExitCode::ANSWER_INVALID, error, slot);
+        }
+        log::info!(
+            "tool {} has ended before it had read task {}; starting it again",
+            run.dispatch.tool,
+            run.dispatch.task
+        );
+        self.stays.release(false, &mut self.processes);
+        self.processes.end();
+        self.prepare_again(slot);
+    }
+
+    /// The task has ended without an answer that counts.
+    pub(super) fn end_task(&mut self, exit_code: ExitCode, error: String, slot: &mut Slot) {
+        self.answer(exit_code, error, None, slot);
+    }
+
+    fn answer(&mut self, exit_code: ExitCode, error: String, value: Option<Box<str>>, slot: &mut Slot) {
+        let known = self.known(&ChildExit::unused(exit_code));
+        let error = if error.is_empty() { known.error.clone() } else { error };
+        let is_warm = self.staying().map(|staying| staying.is_warm);
+        let exited = Exited { error, value, warm: is_warm, ..known };
+        if self.staying().is_some_and(|staying| staying.ends_tool) {
+            self.condemn();
+        }
+        self.set_ended();
+        slot.handle_exited(clock::now_with_suspend(), exited);
+    }
+
+    fn set_ended(&mut self) {
+        if let Some(staying) = self.staying() {
+            staying.phase = Phase::Ended;
+        }
+    }
+
+    /// No process of the run is left that must not be.
+    pub(super) fn release_tool(&mut self, run: &mut Run, slot: &mut Slot) {
+        let Some(staying) = &run.staying else { return };
+        if let Some(home) = self.stays.home() {
+            let folder = run.folder.as_ref();
+            self.serving.keep_copies(Places {
+                dispatch: &run.dispatch,
+                folder,
+                outputs: home,
+                report: Some(&staying.report),
+            });
+        }
+        self.stays.release(!staying.ends_tool, &mut self.processes);
+        if let Some(cold) = run.staying.as_mut().and_then(|staying| staying.cold.take()) {
+            self.remove_home(cold.home);
+        }
+        self.tell_warm(slot);
+    }
+
+    /// Tells the engine which tools stay, and removes the homes of those that do not any more.
+    pub(super) fn tell_warm(&mut self, slot: &mut Slot) {
+        for home in self.stays.take_left() {
+            self.remove_home(home);
+        }
+        let warm = self.stays.warm();
+        if warm != self.warm {
+            self.warm.clone_from(&warm);
+            slot.handle_warm(warm);
+        }
+        if self.run.is_none() && self.stays.is_empty() {
+            self.record.clear();
+        }
+    }
+
+    fn remove_home(&mut self, home: crate::workspace::TaskDir) {
+        self.preparer.remove_home(home, self.folders.remover());
+    }
+
+    /// Where the run has left something; `None` before it has a folder.
+    pub(super) fn places(&self) -> Option<Places<'_>> {
+        let run = self.run.as_ref()?;
+        let folder = run.folder.as_ref();
+        let (outputs, report) = match &run.staying {
+            Some(staying) => (self.stays.home()?, Some(staying.report())),
+            None => (&folder?.dir, None),
+        };
+        Some(Places { dispatch: &run.dispatch, folder, outputs, report })
+    }
+
+    /// The agent ends.
+    pub(super) fn close_stays(&mut self) {
+        self.stays.close(&mut self.processes);
+        self.preparer.close();
+    }
+}
+
+impl Runner {
+    /// Reads the outputs of the run, whose root has ended like this.
+    pub(super) fn known(&mut self, exit: &ChildExit) -> Exited {
+        let exited = ending::read(&self.config, exit, self.places());
+        self.serving.handle_end(&exited);
+        self.progress.end();
+        exited
+    }
+}
