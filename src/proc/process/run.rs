@@ -1,4 +1,4 @@
-//! The processes of one run at a time: its root, which is a run.sh or a command, and all processes that it starts.
+//! The processes of one run at a time: its root, which is a run.sh or a command, and all processes that the root starts.
 
 use rustix::process::{Pid, Signal as KernelSignal};
 
@@ -7,13 +7,13 @@ use super::tree::{Signalled, Tree, any_left, reap_orphans};
 use crate::ladder::Signal;
 use base::{EndSignal, ExitCode};
 
-/// The processes of the present run, or the remains of the last one. The caller is a subreaper without any other child.
+/// The processes of the current run, or the remains of the last one. The caller is a subreaper without any other child.
 #[derive(Debug)]
 pub struct RunProcesses {
     /// `None` before the start, and after it has been reaped.
     root: Option<RunningChild>,
     tree: Tree,
-    /// The first signal when they are to end.
+    /// The first signal when they must end.
     end_signal: KernelSignal,
 }
 
@@ -48,7 +48,7 @@ impl RunProcesses {
         Self { tree: Tree::of(root.id()), root: Some(root), end_signal: KernelSignal::TERM }
     }
 
-    /// The same, with this first signal when they are to end.
+    /// The same, with this first signal when they must end.
     #[must_use]
     pub const fn ending_with(self, signal: EndSignal) -> Self {
         let end_signal = match signal {
@@ -74,7 +74,7 @@ impl RunProcesses {
 
     /// Reaps processes that have ended; call it after SIGCHLD. `None` while the root lives.
     pub fn reap(&mut self) -> Option<ChildEnd> {
-        // The root comes before the orphans: its exit is known before its remains are reported.
+        // The root comes before the orphans, so that its exit is known before its remains are reported.
         if let Some(exit) = self.take_exit() {
             return Some(ChildEnd::Root(exit));
         }
@@ -90,7 +90,7 @@ impl RunProcesses {
             Err(error) => {
                 // Its exit code is lost. It must not look like a success.
                 log::error!("the end of process {} cannot be read: {error}", root.id());
-                ChildExit { exit: ExitCode::PREPARE_FAILED, cpu_seconds: 0.0, max_rss_kib: 0 }
+                ChildExit::unused(ExitCode::PREPARE_FAILED)
             }
         };
         self.root = None;

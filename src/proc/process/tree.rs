@@ -1,9 +1,9 @@
-//! All processes that a run started, however they tried to escape: list, end and reap them.
+//! Lists, ends and reaps all processes that a run started, however they try to escape.
 //!
-//! The caller is a child subreaper: a process below it that loses its parent becomes its child, even after `setsid` and a
-//! double fork. So the tree of a run is everything that descends from the caller, except the siblings that the caller
-//! names: an agent has none, a supervisor has its agents. A tree is empty exactly when no child is left, which one system
-//! call shows.
+//! The caller is a child subreaper: a process below it that loses its parent becomes its child, even after `setsid` and
+//! a double fork. So the tree of a run is everything that descends from the caller, except the siblings that the caller
+//! names: an agent has none, and a supervisor has its agents. A tree is empty exactly when no child is left, which one
+//! system call shows.
 
 use std::io;
 
@@ -14,11 +14,11 @@ use super::procfs::{ProcessId, Stat, visit_all};
 use super::sys::{self, Peek};
 use super::tree_scan::TreeScan;
 
-/// Orphans that one call reaps, so that a tree that forks endlessly cannot block the caller. SIGCHLD stays pending for the
-/// rest.
+/// Maximum orphans that one call reaps, so that a tree that forks endlessly cannot block the caller. SIGCHLD stays
+/// pending for the rest.
 const REAPS_MAX: u32 = 10_000;
 
-/// Makes the calling process the new parent of all orphans below it, and makes sure that their status is kept for it.
+/// Makes the calling process the new parent of all orphans below it, and ensures that their status is kept for it.
 ///
 /// Call it once, before any process is started. It applies to the process, not to the thread, and is not inherited.
 ///
@@ -30,7 +30,7 @@ pub fn become_subreaper() -> io::Result<()> {
     Ok(())
 }
 
-/// Starts a process that detaches, without adopting it again, in a process that is a subreaper. Not during a run, whose
+/// Lets a subreaper start a process that detaches, without adopting it again. It must not be called during a run, whose
 /// orphans would escape.
 ///
 /// # Errors
@@ -42,7 +42,7 @@ pub fn without_adoption<T>(start: impl FnOnce() -> T) -> io::Result<T> {
     Ok(started)
 }
 
-/// Whether any process is left of a run whose run.sh was reaped: alive, or waiting for [`reap_orphans`].
+/// Whether any process is left of a run whose run.sh was reaped, alive or waiting for [`reap_orphans`].
 ///
 /// Without siblings this is one system call, cheap enough for the end of every run; with live siblings, a scan of `/proc`.
 #[must_use]
@@ -59,15 +59,15 @@ pub fn any_left(siblings: &[Pid]) -> bool {
     }
 }
 
-/// Reaps the orphans that have ended, and returns their number. The children in `known` are left alone: their status
-/// belongs to their owners. Never blocks.
+/// Reaps the orphans that have ended, and returns their number. The children in `known` are left alone, because their
+/// status belongs to their owners. Never blocks.
 pub fn reap_orphans(known: &[Pid]) -> u32 {
     for reaped in 0..REAPS_MAX {
         match sys::peek_children() {
             Ok(Peek::Ended(pid)) if !known.contains(&pid) => {
                 let _ = sys::wait4(pid);
             }
-            // The peek shows one ended child, always the same: further ones must be searched for.
+            // The peek always shows the same ended child, so further ones must be searched for.
             Ok(Peek::Ended(_)) => return reaped + reap_behind(known),
             Ok(Peek::NoChild | Peek::Alive) | Err(_) => return reaped,
         }
@@ -106,7 +106,7 @@ pub fn stragglers(siblings: &[Pid]) -> Vec<ProcessId> {
 /// A sentence about the live processes of the tree that we may not signal, and why; `None` if there is none.
 #[must_use]
 pub fn foreign_processes(siblings: &[Pid]) -> Option<String> {
-    /// Number of processes that are named; there may be more.
+    /// Maximum number of processes that are named.
     const NAMED_MAX: usize = 3;
     let may_not = |process: &ProcessId| rustix::process::test_kill_process(process.pid) == Err(Errno::PERM);
     let foreign: Vec<ProcessId> = stragglers(siblings).into_iter().filter(may_not).collect();
@@ -117,7 +117,7 @@ pub fn foreign_processes(siblings: &[Pid]) -> Option<String> {
     (!named.is_empty()).then_some(sentence)
 }
 
-/// Its number, name and user, as far as they can be read.
+/// The pid, name and user of a process, as far as they can be read.
 fn described(pid: Pid) -> String {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim).unwrap_or("?");
@@ -130,15 +130,15 @@ fn scan_below_us(siblings: &[Pid]) -> TreeScan<impl FnMut(&Stat) -> Option<bool>
     TreeScan::new(siblings.iter().copied(), move |stat| Some(stat.parent == Some(own)))
 }
 
-/// Ends all processes that another process has started, with SIGKILL, because that one is stopped and cannot do it. Returns
-/// whether none was found any more. The other process is a subreaper, so everything that it has started is below it.
+/// Sends SIGKILL to all processes that another process has started, because that one is stopped and cannot do it.
+/// Returns whether none was found. The other process is a subreaper, so everything that it has started is below it.
 #[must_use]
 pub fn end_below(process: ProcessId) -> bool {
     if !process.is_alive() {
         return true;
     }
     let mut scan = TreeScan::new([], move |stat: &Stat| Some(stat.parent == Some(process.pid)));
-    // Stopped first: run.sh must not continue when one of its programs is killed.
+    // Stop them first: run.sh must not continue when one of its programs is killed.
     scan.find_all(|_| Some(Signal::STOP));
     scan.signal_all(Signal::KILL);
     scan.members().next().is_none()
@@ -151,13 +151,13 @@ pub struct Signalled {
     pub found: u32,
     /// Number of processes that could not be signalled, because they run as another user (a set-user-id program).
     pub refused: u32,
-    /// Whether the last scan found no new process. If not, the tree grows while it is ended: call again after the next
-    /// SIGCHLD or on a timer.
+    /// Whether the last scan found no new process. If it did, the tree grows while it is being ended, so call again
+    /// after the next SIGCHLD or on a timer.
     pub settled: bool,
 }
 
-/// The processes of a run, to be ended: [`Self::terminate`], a grace time, then [`Self::kill`] until [`any_left`] returns
-/// false.
+/// The processes of a run that must end: call [`Self::terminate`], wait for a grace time, then call [`Self::kill`]
+/// until [`any_left`] returns false.
 #[derive(Clone, Copy, Debug)]
 pub struct Tree {
     root: Option<ProcessId>,
@@ -170,19 +170,19 @@ impl Tree {
         Self { root: Some(root) }
     }
 
-    /// The orphans of a process that has died below us: a supervisor gets them when an agent dies.
+    /// The orphans of a process that died below us. A supervisor gets them when an agent dies.
     #[must_use]
     pub const fn of_orphans() -> Self {
         Self { root: None }
     }
 
-    /// Sends this signal to each process once, then SIGCONT, so that a stopped process can act on it.
+    /// Sends this signal once to each process, then SIGCONT, so that a stopped process can act on it.
     ///
-    /// The group is signalled first, because that is atomic: no member can fork past it.
+    /// The group is signalled first, because that is atomic: no member can escape it by forking.
     pub fn terminate(&self, signal: Signal, siblings: &[Pid]) -> Signalled {
         let group = self.signal_group(signal);
         let mut scan = scan_below_us(siblings);
-        // A second one makes some programs abort their cleanup, and members of the group have had theirs.
+        // Members of the group already have the signal, and a second one makes some programs abort their cleanup.
         let settled = scan.find_all(|stat| (group.is_none() || stat.group != group).then_some(signal));
         scan.signal_all(Signal::CONT);
         signalled(&scan, settled)
@@ -190,8 +190,8 @@ impl Tree {
 
     /// Ends every process with SIGKILL.
     ///
-    /// If a new process turns up after a first round, the tree forks: all of it is stopped before it is killed, because
-    /// each death would make room for a new process.
+    /// If a process turns up in addition to the group, the tree may be forking. All of it is then stopped before it is
+    /// killed, because each death would make room for a new process.
     pub fn kill(&self, siblings: &[Pid]) -> Signalled {
         self.signal_group(Signal::KILL);
         let mut scan = scan_below_us(siblings);
@@ -203,8 +203,8 @@ impl Tree {
         signalled(&scan, settled)
     }
 
-    /// Signals the group of run.sh, but only while its number is certain to be ours: we have not reaped it, so it cannot
-    /// have been reused. After that, the scan finds the members one by one.
+    /// Signals the group of run.sh, but only while its pid is certain to be ours: as long as we have not reaped it, the
+    /// pid cannot be reused. After that, the scan finds the members one by one.
     fn signal_group(&self, signal: Signal) -> Option<Pid> {
         let root = self.root.filter(|root| root.holds_its_number())?;
         match rustix::process::kill_process_group(root.pid, signal) {
