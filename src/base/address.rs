@@ -1,7 +1,7 @@
-//! Reads the text of a push address. Whether its number may be reached is [`AddressPolicy`]'s concern.
+//! Parses push addresses. Whether an IP address may be reached is [`AddressPolicy`]'s concern.
 //!
 //! A receiver of libzmq may bind to nearly anything (ipc, inproc, a source address before the target). Pushes go to TCP
-//! addresses only. The resolver and the sockets get text that is rebuilt from the parsed parts.
+//! addresses only. The resolver and the sockets get text rebuilt from the parsed parts.
 
 mod policy;
 
@@ -12,7 +12,7 @@ use super::PublicKey;
 pub(crate) use policy::embedded_v4;
 pub use policy::{AddressPolicy, Cidr, CidrError};
 
-/// Bytes of an address: a host name has at most 253, the rest is scheme and port.
+/// Maximum bytes of an address: a host name has at most 253, and the rest is scheme and port.
 const ADDRESS_BYTES_MAX: usize = 300;
 
 /// Whether only this machine can reach an address; an IPv4 address may be mapped into IPv6.
@@ -21,16 +21,16 @@ pub const fn is_loopback(ip: IpAddr) -> bool {
     ip.to_canonical().is_loopback()
 }
 
-/// Characters of a refused value that the error shows.
+/// Maximum characters of a refused value that the error shows.
 const SHOWN_CHARS_MAX: usize = 60;
 
 /// An address that states are pushed to. Two texts of the same target with the same key compare equal, so that they share
 /// one socket. The same target with another key, or with none, is a different receiver.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PushAddress {
-    /// Where it leads.
+    /// The host to connect to.
     pub host: Host,
-    /// The port there.
+    /// The TCP port on that host.
     pub port: u16,
     /// The receiver's CURVE key. With a key, the address is reached with CURVE or not at all.
     pub key: Option<PublicKey>,
@@ -39,19 +39,19 @@ pub struct PushAddress {
 /// The part before the port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Host {
-    /// A number, which the policy allows.
+    /// An IP address that the policy allows.
     Ip(IpAddr),
-    /// A name in lower case, which is resolved and checked when a socket is opened.
+    /// A name in lower case. It is resolved and checked when a socket is opened.
     Name(String),
 }
 
 impl Host {
-    /// Reads a host as it stands before a port.
+    /// Parses a host, as written before the port.
     pub fn parse(text: &str) -> Option<Self> {
         read_host(text).ok()
     }
 
-    /// The host as it stands before a port.
+    /// The host, as written before the port.
     pub fn in_endpoint(&self) -> String {
         match self {
             Self::Ip(IpAddr::V6(ip)) => format!("[{ip}]"),
@@ -89,7 +89,7 @@ pub enum Refusal {
     /// A port that is not a number from 1 to 65535.
     #[error("has a bad port; use a number from 1 to 65535")]
     BadPort,
-    /// Neither a number nor a name.
+    /// Neither an IP address nor a name.
     #[error("has a bad host; use an IPv4 address, an IPv6 address in brackets, or a host name")]
     BadHost,
     /// `*`, which only a receiver can bind to.
@@ -117,12 +117,12 @@ impl PushAddress {
     ///
     /// # Errors
     ///
-    /// Every other text, with the value and the form to use instead. A name is checked again after it has been resolved.
+    /// For any other text, with the value and the form to use instead. A name is checked again after it has been resolved.
     pub fn parse(text: &str, policy: &AddressPolicy) -> Result<Self, AddressError> {
         read(text, policy).map_err(|why| AddressError { value: shortened(text), why })
     }
 
-    /// The same target, which must prove that it has the secret of this key.
+    /// The same target, which must prove that it owns this key.
     #[must_use]
     pub fn with_key(self, key: PublicKey) -> Self {
         Self { key: Some(key), ..self }
@@ -212,8 +212,8 @@ fn read_host(text: &str) -> Result<Host, Refusal> {
     }
 }
 
-/// A name of letters, digits, `-` and `_`. One whose last label begins with a digit is refused: resolvers read `127.1`,
-/// `0x7f000001` and `2130706433` as an IPv4 address.
+/// Whether a name consists of letters, digits, `-` and `_`. A name whose last label begins with a digit is refused, because
+/// resolvers read `127.1`, `0x7f000001` and `2130706433` as an IPv4 address.
 fn is_host_name(name: &str) -> bool {
     let label_ok = |label: &str| {
         let bytes = label.as_bytes();

@@ -1,29 +1,29 @@
-//! The sender of a request, as far as its door knows, and what it may do: `ALLOW_COMMANDS` and `LOOPBACK`.
+//! The sender of a request, as far as its door knows it, and what it may do: `ALLOW_COMMANDS` and `LOOPBACK`.
 //!
-//! A door tells the [`Caller`] of each request, the parsed request tells the [`Right`] that it needs, and [`AllowCommands::admits`]
-//! decides. No other place does.
+//! The door names the [`Caller`] of each request, the parsed request names the [`Right`] that it needs, and
+//! [`AllowCommands::admits`] decides. Nothing else does.
 
 /// The sender of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// Its place.
+    /// Where it is, and as which user.
     pub place: CallerPlace,
-    /// Its key.
+    /// The key that it has proved to own.
     pub key: CallerKey,
-    /// Whether it may change anything. The HTTP door answers a caller without its token, but takes no order from it.
+    /// Whether it may change anything. The HTTP door answers a caller without a token, but takes no orders from it.
     pub may_change: bool,
 }
 
-/// The place of a sender.
+/// Where a sender is, and as which user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallerPlace {
     /// The controller itself: a master in its process.
     Own,
-    /// It was let in by the mode of a file of the service: the unix socket, or the token for HTTP.
+    /// Admitted by the mode of a file of the service: the unix socket, or the token for HTTP.
     Socket,
     /// On this machine, as a process of the service's own user or of root.
     SameUser,
-    /// On this machine, as another user, or as an unknown one.
+    /// On this machine, as another or an unknown user.
     Loopback,
     /// On another machine, or unknown.
     Elsewhere,
@@ -32,32 +32,32 @@ pub enum CallerPlace {
 /// The key of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallerKey {
-    /// It has none.
+    /// It has no key.
     None,
-    /// It is authorised here.
+    /// Its key is authorised here.
     Authorised,
-    /// It is authorised here, and its file lets its holder send commands.
+    /// Its key is authorised here, and the file of the key lets its holder send commands.
     Commands,
 }
 
 /// What a request needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Right {
-    /// To learn something, without any change.
+    /// To read without changing anything.
     Ask,
     /// To submit tools, and to change tasks, jobs, graphs, gates and agents.
     Change,
     /// To take part as an agent.
     Serve,
-    /// To see the commands of others with their environment and outputs.
+    /// To see other clients' commands with their environment and outputs.
     Commands,
-    /// To run them as an agent.
+    /// To run commands as an agent.
     RunCommands,
     /// To keep the whole service from starting tasks.
     Pause,
-    /// To send a command or repeat one, or to change a tool, which is as good as one.
+    /// To send or repeat a command, or to change a tool, which amounts to the same.
     Command,
-    /// To name a source that is not checked; with a command, too.
+    /// To name a source that is not checked, possibly together with a command.
     Unchecked {
         /// Whether the request has a command.
         has_command: bool,
@@ -65,7 +65,7 @@ pub enum Right {
 }
 
 impl Caller {
-    /// A sender that no door knows.
+    /// A sender about which no door knows anything.
     pub const UNKNOWN: Self = Self { place: CallerPlace::Elsewhere, key: CallerKey::None, may_change: true };
 
     /// A sender without a key.
@@ -74,13 +74,14 @@ impl Caller {
         Self { place, ..Self::UNKNOWN }
     }
 
-    /// Whether it is the owner of the service, or root: it may read the files of the service anyway.
+    /// Whether it is the owner of the service or root, who may read the files of the service anyway.
     const fn is_owner(self) -> bool {
         matches!(self.place, CallerPlace::Own | CallerPlace::Socket | CallerPlace::SameUser)
     }
 }
 
-/// The senders that may submit commands. A tool is installed by the owner of the service; a command is whatever its sender wants.
+/// The senders that may submit commands. The owner of the service installs the tools, but a command is whatever its
+/// sender wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllowCommands {
     /// The user of the service, and root.
@@ -113,8 +114,8 @@ impl AllowCommands {
         Self::ALL.into_iter().find(|allow| allow.word() == word)
     }
 
-    /// Whether this sender has a right. An agent elsewhere without a key is on a network that `ALLOW_INSECURE` trusts as a whole,
-    /// and that sees every command on its way.
+    /// Whether this sender has a right. A remote agent without a key is admitted: it is on a network that
+    /// `ALLOW_INSECURE` trusts as a whole, and that sees every command in transit.
     #[must_use]
     pub const fn admits(self, caller: Caller, right: Right) -> bool {
         match right {
@@ -150,7 +151,7 @@ pub enum Loopback {
     /// The user of the service, and root.
     #[default]
     SameUser,
-    /// All.
+    /// All users.
     Open,
 }
 

@@ -1,6 +1,6 @@
 //! The common parts of text types that are checked when they are made: access, display and comparison as text.
 
-/// Implements the common parts for a type of one text.
+/// Implements the common parts for a newtype around a text.
 macro_rules! checked_text {
     ($name:ident) => {
         impl $name {

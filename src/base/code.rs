@@ -27,7 +27,7 @@ pub enum Code {
     Stopping,
     /// No task is available for this agent.
     NoTask,
-    /// Not allowed in the present state.
+    /// Not allowed in the current state.
     NotAllowed,
 }
 
@@ -51,14 +51,14 @@ impl Code {
     }
 }
 
-/// A refused request: the code and one sentence that names the field and the value.
+/// A refused request: the code, and one sentence that names the field and the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The code.
     pub code: Code,
     /// `__ERROR_MSG__`
     pub message: String,
-    /// The task of the request that it is about, counted from 0, if the request has several.
+    /// The index of the refused task, from 0, if the request has several.
     pub index: Option<usize>,
 }
 
@@ -69,7 +69,7 @@ impl Refusal {
         Self { code, message: message.into(), index: None }
     }
 
-    /// As it is, about one of several tasks.
+    /// The same refusal, about one of several tasks.
     #[must_use]
     pub const fn about(mut self, index: usize) -> Self {
         self.index = Some(index);
@@ -106,7 +106,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// A value from outside for use in a sentence: quoted, control characters escaped, truncated after some characters.
+/// A value from outside for use in a sentence: quoted, with control characters escaped, and truncated.
 #[must_use]
 pub fn shown(value: &str) -> String {
     /// Enough to recognise a value, too little to flood a log.

@@ -1,4 +1,4 @@
-//! Where the keys for CURVE are.
+//! The paths of CURVE keys.
 
 use std::path::PathBuf;
 

@@ -1,33 +1,33 @@
-//! The distribution of run times, for example of those in a job: quantiles within five percent, in bounded memory, from which a run can be taken
-//! away again.
+//! The distribution of run times, for example those of a job: quantiles within five percent, in bounded memory. A run
+//! can be removed again.
 //!
-//! A time is counted in one of sixteen buckets for each power of two of its microseconds, so that the middle of a bucket
-//! differs from each of its times by at most 1/32. Only buckets with a run are kept: about a thousand at most.
+//! Each power of two of microseconds has sixteen buckets, so the middle of a bucket differs from each of its times by
+//! at most 1/32. Only buckets with a run are kept: about a thousand at most.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::RunTimes;
 
-/// Bits of a time that its bucket shows after the first one.
+/// Bits of a time that select its bucket, after the highest one.
 const BITS: u32 = 4;
 
-/// Buckets for each power of two, and times in microseconds that have a bucket of their own.
+/// Buckets for each power of two. Times below this many microseconds have a bucket of their own.
 const BUCKETS: u64 = 1 << BITS;
 
-/// A run is longer than usual if it takes more than this many times as long, ...
+/// A run is longer than usual if it exceeds the usual time by more than this factor, ...
 const LONGER_FACTOR: u32 = 3;
 
-/// ... and longer by this, so that a short run that is delayed once does not count.
+/// ... and by more than this, so that one delay of a short run does not count.
 const LONGER_BY: Duration = Duration::from_secs(1);
 
-/// Whether a run that has taken this time is longer than usual.
+/// Whether a run that took `ran` is longer than usual.
 #[must_use]
 pub fn is_longer(ran: Duration, usual: Duration) -> bool {
     ran > usual.saturating_mul(LONGER_FACTOR) && ran > usual + LONGER_BY
 }
 
-/// How often which times occurred: see the head of the file.
+/// Counts of run times by bucket. See the head of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Distribution {
     runs: BTreeMap<u16, u32>,
@@ -41,7 +41,7 @@ impl Distribution {
         self.len += 1;
     }
 
-    /// Takes a time away that was added before.
+    /// Removes a time that was added before.
     pub fn remove(&mut self, time: Duration) {
         let bucket = bucket(time);
         if let Some(count) = self.runs.get_mut(&bucket) {
@@ -53,7 +53,7 @@ impl Distribution {
         }
     }
 
-    /// Counts all times of another one.
+    /// Adds all times of another distribution.
     pub fn extend(&mut self, other: &Self) {
         for (bucket, count) in &other.runs {
             *self.runs.entry(*bucket).or_default() += count;
@@ -74,7 +74,7 @@ impl Distribution {
         self.len
     }
 
-    /// The time that so many percent of the runs did not exceed; zero without a run.
+    /// The time that this percentage of the runs did not exceed; zero without a run.
     #[must_use]
     pub fn quantile(&self, percent: u64) -> Duration {
         let wanted = (self.len * percent).div_ceil(100);

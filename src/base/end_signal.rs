@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A signal that asks a program to end. Whatever it makes of it, SIGKILL follows.
+/// A signal that asks a program to end. SIGKILL follows, however the program reacts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EndSignal {
     /// SIGTERM.
@@ -21,7 +21,7 @@ pub enum EndSignal {
 }
 
 impl EndSignal {
-    /// The words, for a sentence about another one.
+    /// The valid words, for a sentence about an invalid one.
     pub const WORDS: &str = "TERM, INT, HUP, QUIT, USR1 or USR2";
 
     const ALL: [Self; 6] = [Self::Term, Self::Int, Self::Hup, Self::Quit, Self::Usr1, Self::Usr2];

@@ -1,15 +1,15 @@
-//! How new the store of a service is.
+//! The epoch of a service: how recent its store is.
 
-/// A service, and how new its store is. Both numbers are exact in JSON.
+/// A service and how recent its store is. Both numbers are exact in JSON.
 ///
-/// Each start of a controller raises the number by one; a start from a backup, or on another machine, raises it to the moment of the
-/// start, which is above every number before. So of two controllers with one store, the one that was started from it last has the
-/// higher number.
+/// Each start of a controller raises the number by one. A start from a backup or on another machine raises it to the
+/// moment of the start, which exceeds every earlier number. So of two controllers with the same store, the one started
+/// last has the higher number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Epoch {
-    /// Made with the store, and copied with it.
+    /// Identifies the service. It is made with the store and copied with it.
     pub service: u64,
-    /// Never the same twice.
+    /// Rises with each start.
     pub number: u64,
 }
 
@@ -18,13 +18,13 @@ pub struct Epoch {
 pub struct KnownEpoch {
     /// The epoch.
     pub epoch: Epoch,
-    /// Identifies the start.
+    /// The id of that start.
     pub controller: u64,
 }
 
 impl KnownEpoch {
-    /// Whether a controller that has started with this epoch is not the newest one of its service. Two starts with one number are
-    /// starts from two copies of one store.
+    /// Whether a controller that started with this epoch is not the newest of its service. Two starts with the same
+    /// number come from two copies of one store.
     #[must_use]
     pub fn outdates(&self, epoch: Epoch, controller: u64) -> bool {
         let is_twin = self.epoch == epoch && self.controller != controller;

@@ -20,13 +20,13 @@ impl ExitCode {
     pub const PREPARE_FAILED: Self = Self(-131);
     /// The agent has ended the run because its lease expired. The task counts this as a loss of the agent.
     pub const LEASE_OVER: Self = Self(-132);
-    /// run.sh of a step returned 0, but what it has left in `../provide` is invalid.
+    /// run.sh of a step returned 0, but the contents of `../provide` are invalid.
     pub const PROVIDE_INVALID: Self = Self(-133);
     /// The disk of the agent is too full to prepare the run. The task goes to another agent, or ends with
     /// [`Self::PREPARE_FAILED`].
     pub const DISK_FULL: Self = Self(-134);
-    /// The machine of the agent does not have the folder that the command names, or the client that gives its streams. The task goes to
-    /// an agent of another machine, or ends with [`super::TaskCommand::NOT_STARTED`].
+    /// The agent's machine lacks the folder that the command names, or the client that offers its streams. The task
+    /// goes to an agent on another machine, or ends with [`super::TaskCommand::NOT_STARTED`].
     pub const NOT_HERE: Self = Self(-135);
     /// A tool that stays has not answered as it must: not within the protocol, or with a value that is too long.
     pub const ANSWER_INVALID: Self = Self(-136);
@@ -79,7 +79,7 @@ impl Outcome {
         }
     }
 
-    /// Whether people count it as failed. A kill is what its sender wanted, and has a count of its own.
+    /// Whether people count it as failed. A kill is intended, and is counted separately.
     #[must_use]
     pub const fn counts_as_failed(self) -> bool {
         self.is_failure() && !matches!(self, Self::Killed)

@@ -64,7 +64,7 @@ impl Scalar {
     }
 }
 
-/// The value as a `key=value` line shows it: texts bare, everything else as JSON.
+/// The value as shown in a `key=value` line: texts bare, everything else as JSON.
 impl fmt::Display for Scalar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -118,7 +118,7 @@ impl From<i32> for Scalar {
     }
 }
 
-/// A number, or null for what JSON cannot hold (NaN and the infinities).
+/// A number, or null for NaN and the infinities, which JSON cannot express.
 impl From<f64> for Scalar {
     fn from(value: f64) -> Self {
         serde_json::Number::from_f64(value).map_or(Self::Null, Self::Number)
@@ -127,7 +127,7 @@ impl From<f64> for Scalar {
 
 /// A flat object. Names are unique; the order is the sender's.
 ///
-/// A list, not a map: an object has few fields, and the order must survive into `task.info`.
+/// It is a list, not a map: an object has few fields, and their order must survive into `task.info`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Fields(Vec<(String, Scalar)>);
 
@@ -138,7 +138,7 @@ impl Fields {
         Self(Vec::new())
     }
 
-    /// An object without fields, with room for so many.
+    /// An object without fields, with room for this many.
     #[must_use]
     pub fn with_capacity(fields: usize) -> Self {
         Self(Vec::with_capacity(fields))
@@ -165,14 +165,14 @@ impl Fields {
         self.0.push((name, value.into()));
     }
 
-    /// The same as [`Self::set`], for building an object in one expression.
+    /// As [`Self::set`], for building an object in one expression.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<Scalar>) -> Self {
         self.set(name, value);
         self
     }
 
-    /// Takes a field out.
+    /// Removes a field and returns its value.
     pub fn remove(&mut self, name: &str) -> Option<Scalar> {
         let at = self.0.iter().position(|(key, _)| key == name)?;
         Some(self.0.remove(at).1)

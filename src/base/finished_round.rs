@@ -1,4 +1,4 @@
-//! What the history keeps of a finished round, and of an incident of the service.
+//! Finished rounds and incidents, as the history keeps them.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use super::{Outcome, Round, TaskId, Wall};
 /// How a round ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RoundOutcome {
-    /// As a task ends.
+    /// With an outcome that a task can have.
     Ended(Outcome),
     /// run.sh asked to be run again later.
     Deferred,
@@ -23,7 +23,7 @@ pub enum RoundOutcome {
 }
 
 impl RoundOutcome {
-    /// All of them. Their positions are stored: new ones go to the end.
+    /// All outcomes. Their positions are stored, so add new ones at the end.
     pub const ALL: [Self; 12] = [
         Self::Ended(Outcome::Succeeded),
         Self::Ended(Outcome::Failed),
@@ -64,7 +64,7 @@ impl RoundOutcome {
 pub struct FinishedRound<'a> {
     /// The task.
     pub task: TaskId,
-    /// The number of the round, from 0. A task and a round name one row.
+    /// The number of the round, from 0. Task and round identify the row.
     pub round: Round,
     /// Whether no other round was to follow.
     pub is_last: bool,
@@ -72,7 +72,7 @@ pub struct FinishedRound<'a> {
     pub outcome: RoundOutcome,
     /// Exit code of its run, if there was one with a result.
     pub exit_code: Option<i32>,
-    /// The operation: the name of the tool, or the one that stands for a command.
+    /// The operation: the name of the tool, or the built-in one for commands.
     pub tool: Cow<'a, str>,
     /// The beginning of the command, on one line; empty for a tool.
     pub command: Cow<'a, str>,
@@ -80,13 +80,13 @@ pub struct FinishedRound<'a> {
     pub job: Cow<'a, str>,
     /// The id that its submitter chose.
     pub given_id: Cow<'a, str>,
-    /// The agent that had it.
+    /// The agent that ran it.
     pub agent: Cow<'a, str>,
     /// The address of the machine of that agent; empty for the machine of the controller.
     pub host: Cow<'a, str>,
     /// Moment of acceptance of the task.
     pub submitted_at: Wall,
-    /// Time from the submit, or the end of the round before, until an agent got it, or until its end if none did.
+    /// Time from the submit, or from the end of the previous round, until an agent got it, or until its end if none did.
     pub waited: Duration,
     /// Start of its run, by the clock of the agent.
     pub started_at: Option<Wall>,
@@ -94,7 +94,7 @@ pub struct FinishedRound<'a> {
     pub ran: Option<Duration>,
     /// Moment of its end, by the clock of the controller.
     pub ended_at: Wall,
-    /// If it did not succeed: the last line of stderr, or else of the report, or else the reason of its end.
+    /// For a failure, the last line of stderr, else of the report, else the reason of its end.
     pub line: Cow<'a, str>,
 }
 
@@ -104,7 +104,7 @@ impl FinishedRound<'_> {
     /// Largest length of each other text in bytes.
     pub const TEXT_BYTES_MAX: usize = 120;
 
-    /// The same with texts of its own.
+    /// The same row with owned texts.
     #[must_use]
     pub fn into_owned(self) -> FinishedRound<'static> {
         let own = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
@@ -153,7 +153,7 @@ pub enum IncidentKind {
     HistoryLag,
     /// The store could not be written.
     StoreTrouble,
-    /// A client has kept the service from starting tasks, or that has ended.
+    /// A client has paused or resumed the service.
     Paused,
     /// The store can be written again.
     StoreWell,
@@ -161,7 +161,7 @@ pub enum IncidentKind {
     RestartFailed,
     /// The configuration was read again.
     Reloaded,
-    /// Tasks that wait for their own descendants keep the agents that these wait for.
+    /// Tasks that wait for their descendants hold the agents that those descendants need.
     SlotsHeld,
     /// Most agents have fallen silent at once: the controller may be cut off.
     CutOff,
@@ -174,7 +174,7 @@ pub enum IncidentKind {
 }
 
 impl IncidentKind {
-    /// All of them. Their positions are stored: new ones go to the end.
+    /// All kinds. Their positions are stored, so add new ones at the end.
     pub const ALL: [Self; 19] = [
         Self::Started,
         Self::Stopped,

@@ -1,11 +1,11 @@
-//! The settings of a gate, which limits the starts of all tasks that name it.
+//! Gates, which limit the starts of the tasks that name them, and the reasons why a task waits.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::{AgentId, HostAddress, Label, Labels, TaskId, Term, ToolDigest, ToolName, Wall};
 
-/// The requirements for a start: part of a policy. Tasks with equal requirements wait in one line.
+/// The requirements for a start: part of a policy. Tasks with equal requirements wait in the same queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Requirements {
     /// The gates that each start must pass: `__GATE__`.
@@ -16,21 +16,22 @@ pub struct Requirements {
     pub exclusive: bool,
     /// Whether the agent must handle files that travel with a task: `__IN__` and `__OUT__`.
     pub files: bool,
-    /// Agents that must not get the task again ([`super::TaskRecord::needs`]); empty in a policy.
+    /// Agents that must not get the task again ([`super::TaskRecord::needs`]). Empty in a policy.
     pub avoided: BTreeSet<AgentId>,
-    /// Machines whose agents must not get it again; `None` is that of the controller. Empty in a policy.
+    /// Machines whose agents must not get it again; `None` is the controller's machine. Empty in a policy.
     pub avoided_hosts: BTreeSet<Option<HostAddress>>,
 }
 
 impl Requirements {
-    /// Whether this agent, on this machine, may get the task, if its offer meets the requirements.
+    /// Whether this agent on this machine may get the task, provided that its offer meets the requirements.
     #[must_use]
     pub fn allow(&self, agent: &AgentId, host: impl FnOnce() -> Option<HostAddress>) -> bool {
         (self.avoided.is_empty() || !self.avoided.contains(agent))
             && (self.avoided_hosts.is_empty() || !self.avoided_hosts.contains(&host()))
     }
 
-    /// Parts of these requirements, each contained in the next one, with the reason that holds up a task if no agent meets the part.
+    /// Parts of these requirements, each contained in the next, with the reason why a task waits if no agent meets that
+    /// part.
     #[must_use]
     pub fn parts(&self) -> [(Self, Holdup); 2] {
         let plain = Self { exclusive: false, files: false, ..self.clone() };
@@ -43,7 +44,8 @@ impl Requirements {
 pub struct Offer {
     /// The tags of the agent: `AGENT_TAGS`.
     pub tags: Labels,
-    /// Whether it is a full agent, which can hold a lease and handles files that travel. `__WIRE__` in its heartbeats shows it.
+    /// Whether it is a full agent, which can hold a lease and handles files that travel with a task. `__WIRE__` in its
+    /// heartbeats shows it.
     pub is_full: bool,
 }
 
@@ -66,22 +68,22 @@ pub struct GateSettings {
     pub closed_until: Option<Wall>,
 }
 
-/// A number of starts in any stretch of time of one length.
+/// A maximum number of starts in any period of the given length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     /// Number of starts, at least 1.
     pub starts: u32,
-    /// Length of the stretch.
+    /// Length of the period.
     pub interval: Duration,
 }
 
 impl Pace {
-    /// Largest number of starts: the moments of that many are remembered.
+    /// Largest number of starts, because the moment of each is remembered.
     pub const STARTS_MAX: u32 = 100_000;
 }
 
-/// The moment until which a gate is closed if it must be opened explicitly, in the year 2255: the latest at which a double
-/// still represents microseconds, so that each language reads the same number.
+/// The moment until which a gate is closed if it must be opened explicitly, in the year 2255. It is about the latest
+/// moment whose microseconds a double represents exactly, so that every language reads the same number.
 pub const UNTIL_OPENED: Wall = Wall::from_micros(9_000_000_000_000_000);
 
 /// The state of a gate, for a query.
@@ -121,33 +123,33 @@ pub enum Holdup {
     Held(Wall),
     /// This term of `__AFTER__`, and the number of all that have not been met.
     After(Term, usize),
-    /// Its start is not allowed before this moment.
+    /// It must not start before this moment.
     NotBefore(Wall),
     /// One of its gates, and the gate's verdict.
     Gate(Label, GateVerdict),
-    /// The lease of its last run, whose agent is silent. It ends at this moment.
+    /// The lease of its last run, whose agent is silent. The lease ends at this moment.
     Lease(Wall),
-    /// The controller has started, and gives agents until this moment to name the task.
+    /// The controller has just started, and gives agents until this moment to claim the task.
     Claims(Wall),
-    /// Another controller has the agents, in this sentence.
+    /// Another controller has the agents, as this sentence says.
     Outdated(String),
-    /// Its agent has been silent since this moment, and may come back with the run. Until the second moment, if there is one, the
-    /// controller suspects itself; otherwise another agent may take the task, and this is why none does.
+    /// Its agent is silent, but may come back with the run. Until `until`, the controller suspects that it is itself
+    /// cut off. Otherwise another agent may take the task, and `other` says why none does.
     Silent {
         /// When the agent was taken for lost.
         since: Wall,
         /// The end of the suspicion.
         until: Option<Wall>,
-        /// What holds the next round up.
+        /// The reason why the next round does not start.
         other: Box<Holdup>,
     },
     /// No agent has the required tags.
     NoSuchAgent,
-    /// It needs a full agent, and those that could take it otherwise are simple ones.
+    /// It needs a full agent, and all agents that could take it otherwise are simple.
     OnlySimpleAgents,
     /// No agent has its tool; the next free agent looks for it again.
     NoTool,
-    /// All agents here that could run it were unfit for it, but for these, which are drained.
+    /// All agents that could run it were unfit for it, except these, which are drained.
     Unfit(Vec<AgentId>),
     /// The agents that could run it are drained. These are some of them.
     Drained(Vec<AgentId>),
@@ -166,24 +168,24 @@ pub enum Holdup {
     HeldSlots {
         /// The agents.
         agents: Vec<AgentId>,
-        /// Whether a child of the task is meant.
+        /// Whether the agents are needed by a child of the task, not by the task itself.
         is_parent: bool,
     },
     /// All agents that could run it are busy.
     Agents {
         /// Number of tasks with the same requirements before it.
         before: usize,
-        /// Which agents these are.
+        /// The kind of agents that could run it.
         servers: Servers,
-        /// Whether one of them has no task and does not ask for one.
+        /// Whether one of them is idle but does not ask for a task.
         is_one_idle: bool,
-        /// One of them that is busy only because of what its last task left behind.
+        /// One of them that is busy only because of the remains of its last task.
         blocked: Option<Box<BlockedAgent>>,
     },
 }
 
 impl Holdup {
-    /// Of a task whose tool, or built-in operation, no present agent has.
+    /// For a task whose tool or built-in operation no connected agent has.
     #[must_use]
     pub fn without(tool: &ToolName) -> Self {
         if tool.is_archive() { Self::NoTool } else { Self::OnlySimpleAgents }
@@ -197,11 +199,11 @@ pub enum Servers {
     All,
     /// The agents that have reported the tool.
     Told,
-    /// The agents that have reported the tool, and those that report no tools.
+    /// The agents that have reported the tool, and those that report no tools at all.
     Untold,
 }
 
-/// An agent that takes no task because its last task left something behind.
+/// An agent that takes no task because its last task has left something behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockedAgent {
     /// Id of the agent.

@@ -17,11 +17,11 @@ pub struct PortName(Arc<str>);
 #[error("{text:?} is not a name: use 1 to {max} characters of A-Z a-z 0-9 _{more}, and not __ first", max = NAME_BYTES_MAX)]
 pub struct InvalidName {
     text: String,
-    /// The characters that are allowed beside the others.
+    /// Further allowed characters.
     more: &'static str,
 }
 
-/// Longest name: more than any sensible one, and short enough for a file and a variable with a prefix.
+/// Longest name: longer than any sensible one, yet short enough for file names and prefixed variable names.
 const NAME_BYTES_MAX: usize = 64;
 
 impl StepName {
@@ -49,7 +49,7 @@ checked_text!(PortName);
 
 fn checked(text: &str, more: &'static str) -> Result<Arc<str>, InvalidName> {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || (b != b' ' && more.as_bytes().contains(&b));
-    // Names with this prefix are keys of the service, and the details of a graph have a key for each step.
+    // Names with this prefix are keys of the service, and the details of a graph use step names as keys.
     let ours = text.starts_with("__");
     if (1..=NAME_BYTES_MAX).contains(&text.len()) && !ours && text.bytes().all(allowed) {
         return Ok(text.into());
@@ -60,9 +60,9 @@ fn checked(text: &str, more: &'static str) -> Result<Arc<str>, InvalidName> {
 /// The state of a step. The order is total, and a state never goes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StepState {
-    /// It has only what its graph says about it.
+    /// Nothing has happened to it yet.
     Created,
-    /// Its neighbours affect it.
+    /// A neighbouring step may affect it.
     Activated,
     /// Its sub inputs are being processed.
     Preparing,
@@ -72,9 +72,9 @@ pub enum StepState {
     Running,
     /// It was told to end early, and its tasks have not ended.
     Completing,
-    /// All its tasks have ended, and it gets no more of them.
+    /// All its tasks have ended, and it gets no more.
     Completed,
-    /// Its neighbours do not need it any more.
+    /// Its neighbours no longer need it.
     Deactivated,
 }
 
@@ -99,20 +99,20 @@ pub enum PortActivity {
     Inactive,
     /// Data can pass it.
     Active,
-    /// An input: all data have passed it.
+    /// All data have passed it. Only an input has this activity.
     Completed,
 }
 
 /// The status of a whole graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GraphStatus {
-    /// Its steps have not ended.
+    /// Some steps have not ended.
     Running,
     /// All steps are DEACTIVATED.
     Succeeded,
-    /// A task of it has failed for good, and no other one is left.
+    /// One of its tasks has failed for good, and no task is left.
     Failed,
-    /// It was killed, and no task of it is left.
+    /// It was killed, and no task is left.
     Killed,
 }
 
@@ -133,10 +133,9 @@ impl GraphLimits {
     /// The default values of the configuration.
     pub const DEFAULT: Self =
         Self { bytes_max: 16 << 20, steps_max: 10_000, connections_max: 100_000, tasks_max: 100_000 };
-}
 
-impl GraphLimits {
-    /// Maximum bytes of a document in TOML, whose reader takes 140 times its bytes. People write such documents, which are short.
+    /// Maximum bytes of a document in TOML, whose parser takes 140 times its size in memory. People write such
+    /// documents, so they are short.
     #[must_use]
     pub const fn toml_bytes_max(&self) -> usize {
         const SHORT_BYTES: usize = 64 << 10;
@@ -144,14 +143,14 @@ impl GraphLimits {
         if share > SHORT_BYTES { share } else { SHORT_BYTES }
     }
 
-    /// Maximum bytes of a message with a document: in JSON, two bytes stand for a quotation mark or the end of a line.
+    /// Maximum bytes of a message with a document: a quotation mark or a newline takes two bytes in JSON.
     #[must_use]
     pub const fn message_bytes_max(&self) -> usize {
         self.bytes_max.saturating_mul(2).saturating_add(OTHER_FIELDS_BYTES)
     }
 }
 
-/// Space for the fields beside a document.
+/// Room for the fields other than the document.
 const OTHER_FIELDS_BYTES: usize = 64 << 10;
 
 #[cfg(test)]

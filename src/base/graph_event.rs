@@ -1,4 +1,4 @@
-//! The events of a step graph, by the numbers of its steps and ports.
+//! The events of a step graph. Steps and ports are identified by number.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use super::Wall;
 pub struct StepIndex(pub u32);
 
 impl StepIndex {
-    /// The place of the step in a list of all steps.
+    /// The index of the step in a list of all steps.
     #[must_use]
     pub const fn at(self) -> usize {
         self.0 as usize
     }
 }
 
-/// What the task of a slot does.
+/// What a task of a step does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TaskRole {
     /// It processes the main inputs.
@@ -25,21 +25,21 @@ pub enum TaskRole {
     Prepare(u32),
 }
 
-/// The place of one task in a graph.
+/// The position of a task in a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StepTask {
     /// The step.
     pub step: StepIndex,
     /// What the task does.
     pub role: TaskRole,
-    /// Its number among those of the step and the role, from 0.
+    /// Its number among the tasks of this step and role, from 0.
     pub number: u32,
 }
 
 /// Something that happens to a graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GraphEvent {
-    /// A running main task announces a location at once.
+    /// A main task announces a location while it runs.
     Announced {
         /// The task.
         slot: StepTask,
@@ -52,16 +52,16 @@ pub enum GraphEvent {
     },
     /// A task has ended for good.
     Ended(StepTask, TaskEnd),
-    /// A step is to end early.
+    /// A step must end early.
     Complete(StepIndex),
-    /// The whole graph is to end, for this reason.
+    /// The whole graph must end, for this reason.
     Kill(Arc<str>),
 }
 
 /// The end of a task, after its last round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskEnd {
-    /// Why it has not succeeded, with the task. That is no failure of a task that was told to end.
+    /// Why it did not succeed, with the id of the task. A task that was told to end has not failed.
     pub failure: Option<Arc<str>>,
     /// Its last round.
     pub round: u32,
@@ -72,10 +72,10 @@ pub struct TaskEnd {
 /// An event as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GraphEntry {
-    /// The moment.
+    /// The moment of the event.
     pub at: Wall,
     /// The event.
     pub event: GraphEvent,
-    /// The tasks that the event told to end and that had not begun.
+    /// The tasks that the event ended before they had begun.
     pub dropped: Vec<StepTask>,
 }

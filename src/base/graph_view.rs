@@ -1,4 +1,4 @@
-//! Step graphs as clients see them: the state of a graph, of a step, and a change of either.
+//! Step graphs as clients see them: the state of a graph or a step, and a change of either.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub struct GraphView {
     pub given_id: Option<Scalar>,
     /// Its status.
     pub status: GraphStatus,
-    /// Why it ends, or has ended, without success.
+    /// Why it is ending, or has ended, without success.
     pub reason: Option<String>,
     /// Moment of acceptance.
     pub submitted_at: Wall,
@@ -54,18 +54,18 @@ pub struct StepView {
 }
 
 impl StepView {
-    /// Most tasks that are shown of one step: more are listed by TASK/DETAILS.
+    /// Maximum number of tasks shown for one step. TASK/DETAILS lists the others.
     pub const TASKS_MAX: usize = 1_000;
 }
 
 /// What keeps a step of a graph from its next state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StepHoldup {
-    /// Another step is CREATED.
+    /// This step, which is still CREATED.
     Activation(StepName),
-    /// An input of it takes an output of another step, which is not COMPLETED.
+    /// An input that takes an output of this step, which is not COMPLETED.
     Input(PortName, StepName),
-    /// Tasks of it have not finished.
+    /// Its own tasks, some of which have not finished.
     Tasks,
 }
 
@@ -76,7 +76,7 @@ pub struct InputView {
     pub name: PortName,
     /// Its activity.
     pub activity: PortActivity,
-    /// The outputs that it takes, each by its step and port.
+    /// The outputs that it takes, each as step and port.
     pub sources: Vec<(StepName, PortName)>,
 }
 

@@ -13,8 +13,8 @@ const LETTERS: &[u8; 52] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxy
 
 /// A moment and random letters: `<unix seconds with six decimals>_<five letters>`.
 ///
-/// Two numbers instead of text: 16 bytes, `Copy`, and the order of ids is the order of submission, because the controller
-/// never hands out the same microsecond twice.
+/// It holds two numbers, not text, so an id has 16 bytes and is `Copy`. The order of ids is the order of submission,
+/// because the controller never hands out the same microsecond twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Stamp {
     micros: u64,
@@ -39,7 +39,7 @@ impl Stamp {
         suffix.iter().all(u8::is_ascii_alphabetic).then_some(Self { micros, suffix })
     }
 
-    /// Writes an id at once, because a text that grows by parts is allocated for each of them.
+    /// Writes an id in one call: a text that grows piece by piece is reallocated for each piece.
     fn write(self, prefix: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SUFFIX_AT: usize = Stamp::PREFIX_BYTES_MAX + WALL_BYTES_MAX + 1;
         let mut text = [b'_'; SUFFIX_AT + TaskId::SUFFIX_LEN];
@@ -109,7 +109,7 @@ stamped_id! {
 }
 
 stamped_id! {
-    /// The id of a step graph: `GRAPH_<unix seconds with six decimals>_<five letters>`. It is also a valid name of a job.
+    /// The id of a step graph: `GRAPH_<unix seconds with six decimals>_<five letters>`. It is also a valid job name.
     GraphId, "GRAPH_", InvalidGraphId, "not of the form GRAPH_<seconds>.<six digits>_<five letters>"
 }
 
@@ -123,7 +123,7 @@ impl TaskId {
         self.0.suffix
     }
 
-    /// The id with these parts; `None` if the last one has other bytes than letters.
+    /// The id with these parts; `None` if `letters` contains any other byte.
     #[must_use]
     pub fn from_parts(submitted: Wall, letters: [u8; Self::SUFFIX_LEN]) -> Option<Self> {
         letters.iter().all(u8::is_ascii_alphabetic).then(|| Self(Stamp { micros: submitted.micros(), suffix: letters }))
@@ -136,7 +136,7 @@ impl TaskId {
     pub const MAX: Self = Self(Stamp { micros: u64::MAX, suffix: [u8::MAX; Self::SUFFIX_LEN] });
 }
 
-/// The id of an agent: a text that the agent chose, of up to [`AgentId::BYTES_MAX`] bytes of a small set of characters.
+/// The id of an agent: a text chosen by the agent, with up to [`AgentId::BYTES_MAX`] bytes from a small set of characters.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AgentId(Arc<str>);
 
@@ -155,7 +155,7 @@ impl AgentId {
     /// When the text is empty, too long, or contains a character that is unfit for a file name or a log line.
     pub fn new(text: &str) -> Result<Self, InvalidAgentId> {
         let allowed = |b: u8| b.is_ascii_alphanumeric() || b"._:@+-".contains(&b);
-        // Names that begin with two underscores are keys of the service, and a list of agents has a key for each agent.
+        // Names that begin with two underscores are keys of the service, and a list of agents uses agent ids as keys.
         let fits = (1..=Self::BYTES_MAX).contains(&text.len()) && !text.starts_with('.') && !text.starts_with("__");
         if fits && text.bytes().all(allowed) {
             return Ok(Self(text.into()));
@@ -166,13 +166,13 @@ impl AgentId {
 
 checked_text!(AgentId);
 
-/// One lifetime of one agent process; 0 is an agent that does not name its session.
+/// One lifetime of one agent process. It is 0 for an agent that does not name its session.
 ///
 /// It distinguishes two processes that use the same agent id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Session(pub u64);
 
-/// The number of runs of a task before this one: the first round is 0. It is the fence: messages about an older round are
+/// The number of earlier runs of a task; the first round is 0. It serves as a fence: messages about an older round are
 /// refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Round(pub u32);

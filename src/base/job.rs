@@ -26,7 +26,7 @@ impl JobName {
     /// When the text is empty, too long, begins with two underscores, or holds a character outside the allowed set.
     pub fn new(text: &str) -> Result<Self, InvalidJobName> {
         let allowed = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
-        // Names with this prefix are keys of the service, and a list of jobs has a key for each job.
+        // Names with this prefix are keys of the service, and a list of jobs uses job names as keys.
         let ours = text.starts_with("__");
         if (1..=Self::BYTES_MAX).contains(&text.len()) && !ours && text.bytes().all(allowed) {
             return Ok(Self(text.into()));
@@ -37,18 +37,18 @@ impl JobName {
 
 checked_text!(JobName);
 
-/// What binds a task to other tasks. A task without a job and without dependencies has none.
+/// The relations of a task to other tasks. A task without a job and without dependencies has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Relations {
     /// The job that it belongs to.
     pub job: Option<Membership>,
-    /// The terms that must be met before it starts: `__AFTER__`; each once.
+    /// The terms that must be met before it starts, without duplicates: `__AFTER__`.
     pub after: Vec<Term>,
-    /// The place of the task in a step graph, if it is one of a step.
+    /// The position of the task in a step graph, if it belongs to a step.
     pub step: Option<StepPlace>,
 }
 
-/// The place of a task in a step graph, by names. Its numbers are in [`super::StepTask`].
+/// The position of a task in a step graph, by names. [`super::StepTask`] has it by numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepPlace {
     /// The graph.
@@ -57,19 +57,19 @@ pub struct StepPlace {
     pub step: StepName,
     /// The sub input that the task prepares; a main task has none.
     pub prepares: Option<PortName>,
-    /// Its number among those of the step and its role, from 0.
+    /// Its number among the tasks of this step and role, from 0.
     pub partition: u32,
 }
 
 impl Relations {
-    /// Bytes of memory that they cost, including the places of the terms in the indexes.
+    /// Bytes of memory that they cost, including the index entries of the terms.
     #[must_use]
     pub const fn bytes(&self) -> usize {
         size_of::<Self>() + self.after.len() * (2 * size_of::<Term>())
     }
 }
 
-/// A task's part in a job.
+/// The membership of a task in a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Membership {
     /// Name of the job.
@@ -80,7 +80,7 @@ pub struct Membership {
     pub is_pushed: bool,
 }
 
-/// Run times of the tasks of a job, each within five percent.
+/// Run times of the tasks of a job, accurate to five percent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunTimes {
     /// Half of the runs took at most this.
@@ -102,11 +102,11 @@ pub struct JobView {
     pub outcomes: [usize; Outcome::ALL.len()],
     /// Moment of acceptance of its oldest known task.
     pub submitted_at: Wall,
-    /// The end of its last task, if all have finished.
+    /// Moment at which its last task finished, if all have finished.
     pub ended_at: Option<Wall>,
     /// Run times of its finished tasks, if any of them ran.
     pub run_times: Option<RunTimes>,
-    /// Why nothing more of it starts, if it has been stopped.
+    /// Why none of its tasks starts any more, if it was stopped.
     pub stopped: Option<JobStop>,
 }
 
@@ -134,27 +134,27 @@ impl fmt::Display for JobStop {
     }
 }
 
-/// A state of a job for its receivers.
+/// The state of a job, for its receivers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobStatus {
     /// The state.
     pub view: JobView,
-    /// 1 for the first one of the job, increasing by one, with gaps where a controller has been killed.
+    /// 1 for the first status of the job, increasing by one, with gaps where a controller was killed.
     pub seq: u64,
     /// The addresses to push it to, each once.
     pub receivers: Vec<Arc<PushAddress>>,
 }
 
-/// The part of a job's state that its tasks do not show. It is stored by itself.
+/// The part of a job's state that does not follow from its tasks. It is stored separately.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobMemo {
     /// The number of failed tasks at which the job stops.
     pub fails_max: Option<u32>,
-    /// Why nothing more of it starts.
+    /// Why none of its tasks starts any more.
     pub stopped: Option<JobStop>,
-    /// Failures count from this moment on.
+    /// Only failures from this moment on count.
     pub counted_from: Wall,
-    /// [`JobStatus::seq`] has not exceeded this number.
+    /// No [`JobStatus::seq`] has exceeded this number.
     pub seq_max: u64,
 }
 

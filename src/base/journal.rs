@@ -1,29 +1,29 @@
-//! Log lines as data: an engine notes them, and its shell writes them.
+//! Log lines as data: an engine notes them and its shell writes them.
 
 use std::collections::VecDeque;
 use std::panic::Location;
 
-/// How much attention a line asks for.
+/// The severity of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// Something is lost or cannot go on.
+    /// Something is lost or cannot continue.
     Error,
     /// An operator may have to act.
     Warn,
     /// The normal course of events.
     Info,
-    /// Of interest only to those who look for a fault.
+    /// For debugging only.
     Debug,
 }
 
 /// One line of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
-    /// How much attention it asks for.
+    /// Its severity.
     pub severity: Severity,
     /// One sentence, without a time.
     pub text: String,
-    /// The place in the source that noted it.
+    /// The source location that noted it.
     pub place: &'static Location<'static>,
 }
 

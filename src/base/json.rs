@@ -1,7 +1,8 @@
 //! Text to flat JSON objects and back.
 //!
-//! The reader is a visitor of its own, because untrusted input must be refused where `serde_json` is lenient: it silently
-//! keeps the last of two equal names, and builds nested values that may take 31 times the memory of their text.
+//! It has its own serde visitor, because untrusted input must be refused where `serde_json::Value` is lenient: that
+//! silently keeps the last of two equal names, and builds nested values that may take 31 times the memory of their
+//! text.
 
 mod list;
 mod numbers;
@@ -14,7 +15,6 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 
 pub use list::List;
 pub use numbers::{beyond_64_bits, may_be_rounded};
-
 pub use slices::{has_member, member, members_where, text_of, value_of};
 pub use writer::ObjectWriter;
 
@@ -24,7 +24,7 @@ use super::code::{Code, Refusal, shown};
 use super::words;
 use crate::{Fields, Scalar, StepContext};
 
-/// Bytes of `__STDIN__`: what fits into a pipe. More belongs into a file that the command opens.
+/// Maximum bytes of `__STDIN__`: what fits into a pipe. Longer input belongs in a file that the command opens.
 pub const STDIN_BYTES_MAX: usize = 64 * 1024;
 
 /// The limits of a message (configuration: `MESSAGE_BYTES_MAX`, `FIELDS_MAX`, `FIELD_NAME_BYTES_MAX`,
@@ -44,17 +44,17 @@ pub struct FieldLimits {
 }
 
 impl FieldLimits {
-    /// For text from the own controller, which has already checked it.
+    /// For text from our own controller, which has already checked it.
     pub const TRUSTED: Self =
         Self { message_bytes: MAX, fields: MAX, name_bytes: MAX, value_bytes: MAX, command_bytes: MAX };
 
-    /// The most bytes of the text of a field, with the key of the configuration that says so, and the code of a longer one.
+    /// The maximum bytes of a field's text, the configuration key that sets it, and the code for a longer text.
     pub fn of_text(&self, name: &str) -> (usize, &'static str, Code) {
         match name {
             words::COMMAND | words::SHELL | words::ENV | words::INPUT | words::INPUT_HEX => {
                 (self.command_bytes, "COMMAND_BYTES_MAX", Code::LimitReached)
             }
-            // The reader of the document has a limit of its own.
+            // The parser of the document has a limit of its own.
             words::GRAPH => (self.message_bytes, "GRAPH_BYTES_MAX", Code::LimitReached),
             words::STDIN => (STDIN_BYTES_MAX, "a fixed limit", Code::LimitReached),
             words::PROVIDED => (StepContext::PROVIDED_BYTES_MAX, "a fixed limit", Code::LimitReached),
@@ -65,7 +65,7 @@ impl FieldLimits {
 
 const MAX: usize = usize::MAX;
 
-/// Fields of a usual message. A list that grows step by step costs more than the rest of the reading.
+/// Fields of a typical message. Growing a list step by step costs more than the rest of the parsing.
 const FIELDS_EXPECTED: usize = 16;
 
 /// A refused text, with the fields that could be read, so that the answer can refer to them.
@@ -83,7 +83,7 @@ impl From<Refusal> for Rejected {
     }
 }
 
-/// Reads a flat object.
+/// Parses a flat object.
 ///
 /// # Errors
 /// -1001 when the text is not a JSON object or contains a name twice; -1007 when a field contains an object, an array, an
@@ -92,7 +92,7 @@ pub fn parse(text: &[u8], limits: &FieldLimits) -> Result<Fields, Rejected> {
     parse_object(text, limits, None)
 }
 
-/// The same; one field may be a list of flat objects.
+/// As [`parse`], but one field may be a list of flat objects.
 pub fn parse_with_list(text: &[u8], limits: &FieldLimits, list: &mut List) -> Result<Fields, Rejected> {
     parse_object(text, limits, Some(list))
 }
@@ -122,12 +122,12 @@ fn parse_object(text: &[u8], limits: &FieldLimits, mut list: Option<&mut List>) 
     }
 }
 
-/// The flaw of an integer with these digits, for the end of a sentence.
+/// The end of a sentence about an integer that needs more than 64 bits.
 pub fn beyond(digits: &str) -> String {
     format!("{}, which needs more than 64 bits; send it as a text", shown(digits).replace('"', ""))
 }
 
-/// Reads one value that is not nested.
+/// Parses one value that is not nested.
 ///
 /// # Errors
 /// A sentence about the value.
@@ -143,7 +143,8 @@ pub fn scalar(text: &str) -> Result<Scalar, String> {
     }
 }
 
-/// Reads the whole object even when a field is refused: a text that is not JSON is -1001 whatever precedes the error.
+/// Reads the whole object even when a field is refused, so that a text that is not JSON is -1001 whatever precedes the
+/// error.
 struct FlatObject<'a> {
     limits: &'a FieldLimits,
     refusal: &'a mut Option<Refusal>,
@@ -158,17 +159,16 @@ impl FlatObject<'_> {
 
     fn check(&mut self, name: &str, value: Value) -> Option<Scalar> {
         let (max, key, code) = self.limits.of_text(name);
-        let flaw = match value {
+        let (code, flaw) = match value {
             Value::Scalar(Scalar::Text(text)) if text.len() > max => {
-                let message =
-                    format!("field {} has {} bytes; at most {max} are accepted ({key})", shown(name), text.len());
-                self.refuse(code, message);
-                return None;
+                (code, format!("has {} bytes; at most {max} are accepted ({key})", text.len()))
             }
             Value::Scalar(scalar) => return Some(scalar),
-            Value::Nested(what) => format!("contains {what}; send a flat object, with texts for nested values"),
+            Value::Nested(what) => {
+                (Code::BadField, format!("contains {what}; send a flat object, with texts for nested values"))
+            }
         };
-        self.refuse(Code::BadField, format!("field {} {flaw}", shown(name)));
+        self.refuse(code, format!("field {} {flaw}", shown(name)));
         None
     }
 }
@@ -205,7 +205,6 @@ impl<'de> Visitor<'de> for FlatObject<'_> {
                 let max = self.limits.fields;
                 self.refuse(Code::LimitReached, format!("the message has more than {max} fields (FIELDS_MAX)"));
             } else if let Some(scalar) = self.check(&name, value) {
-                // No field has this name: that was checked above.
                 fields.push(name, scalar);
             }
         }
@@ -263,7 +262,7 @@ impl<'de> Visitor<'de> for OneValue {
         Ok(Value::Scalar(Scalar::Text(value)))
     }
 
-    // Nested values are visited with this same visitor, because its depth is bounded and that of `IgnoredAny` is not.
+    // Nested values use this same visitor, because its depth is bounded and that of `IgnoredAny` is not.
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
         while seq.next_element_seed(Self)?.is_some() {}
         Ok(Value::Nested("an array"))
@@ -285,7 +284,7 @@ pub fn members(fields: &Fields) -> String {
     for (name, value) in fields.iter() {
         writer.scalar(name, value);
     }
-    // Everything written above comes from `str` and `Display`.
+    // All of it comes from `str` and `Display`, so it is UTF-8.
     String::from_utf8(out).unwrap_or_default()
 }
 

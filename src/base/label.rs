@@ -1,4 +1,4 @@
-//! Names of gates and of agents' tags: `__GATE__`, `__TAGS__`, `AGENT_TAGS`.
+//! Names of gates and of agent tags: `__GATE__`, `__TAGS__`, `AGENT_TAGS`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ impl Label {
     /// When the text is empty, too long, begins with two underscores, or holds a character outside the allowed set.
     pub fn new(text: &str) -> Result<Self, InvalidLabel> {
         let allowed = |b: u8| b.is_ascii_alphanumeric() || b"._:@+-".contains(&b);
-        // Names with this prefix are keys of the service, and a list of gates has a key for each gate.
+        // Names with this prefix are keys of the service, and a list of gates uses gate names as keys.
         let ours = text.starts_with("__");
         if (1..=Self::BYTES_MAX).contains(&text.len()) && !ours && text.bytes().all(allowed) {
             return Ok(Self(text.into()));
@@ -41,7 +41,8 @@ impl Label {
         Err(InvalidLabel::Name(text.chars().take(Self::BYTES_MAX).collect()))
     }
 
-    /// The gate that every task passes, without naming it: the service is paused while it is closed. No other label has this text.
+    /// The gate that every task passes without naming it. The service is paused while it is closed. No other label has
+    /// this text.
     #[must_use]
     pub fn of_service() -> Self {
         Self(Self::SERVICE.into())
@@ -53,7 +54,7 @@ impl Label {
         &*self.0 == Self::SERVICE
     }
 
-    /// Checks the name of a gate, which may be that of the service.
+    /// Checks the name of a gate, which may be the gate of the service.
     ///
     /// # Errors
     /// As [`Self::new`].

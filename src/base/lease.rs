@@ -13,11 +13,11 @@ use std::time::Duration;
 
 use super::{Mono, Session};
 
-/// From the last SIGKILL to the end of the last process: time for a guard that is woken late and a scan of `/proc` on a
-/// busy machine.
+/// Time from the last SIGKILL to the end of the last process. It allows for a guard that wakes late and a scan of
+/// `/proc` on a busy machine.
 const KILL_SLACK: Duration = Duration::from_secs(1);
 
-/// Two clocks differ by less than this fraction of the measured time.
+/// Divisor of a measured time: two clocks drift apart by less than the result.
 const DRIFT_SHARE: u32 = 100;
 
 /// The lease of a run whose task must not have another run at the same time.
@@ -25,7 +25,7 @@ const DRIFT_SHARE: u32 = 100;
 pub struct Lease {
     /// How long the run may continue after the last message of its agent: two heartbeat intervals of the controller.
     pub term: Duration,
-    /// Time that its agent needs after that to end its last process.
+    /// Time that its agent then needs to end its last process.
     pub kill_budget: Duration,
     /// The session of the agent that holds it: only this session can report the end of the run.
     pub session: Session,
@@ -45,14 +45,14 @@ pub fn held_term(term: Duration) -> Duration {
     term - term / DRIFT_SHARE
 }
 
-/// Time from the first signal to a run to the last SIGKILL to any process that it has started.
+/// Time from the first signal to a run until the last SIGKILL to any process that it has started.
 #[must_use]
 pub fn kill_time(kill_interval: Duration, kill_count: u32, straggler_grace: Duration) -> Duration {
     let to_the_kill = if kill_count > 1 { kill_interval } else { Duration::ZERO };
     to_the_kill + straggler_grace
 }
 
-/// Time from the first signal to a run to the end of its last process.
+/// Time from the first signal to a run until the end of its last process.
 #[must_use]
 pub fn kill_budget(kill_interval: Duration, kill_count: u32, straggler_grace: Duration) -> Duration {
     kill_time(kill_interval, kill_count, straggler_grace) + KILL_SLACK

@@ -1,7 +1,7 @@
-//! Values that every part of a task service shares, and flat JSON.
+//! The values that all parts of a task service share, and flat JSON.
 //!
 //! Nothing here reads a clock, opens a file or a socket, or draws a random number. A value is checked when it is made, so code that
-//! holds a [`TaskId`] or a [`Label`] never checks it again. The crate needs no other crate of the workspace.
+//! holds a [`TaskId`] or a [`Label`] never checks it again. The crate depends on no other crate of the workspace.
 //!
 //! | modules and types | content |
 //! |---|---|
@@ -9,30 +9,31 @@
 //! | [`words`], [`code`] | the words of the wire, and the codes of refusals |
 //! | [`Mono`], [`Wall`], [`Now`] | time for deadlines, time for people, and the moment on both clocks |
 //! | [`timers`], [`journal`] | deadlines as data, log lines as data |
-//! | [`TaskId`], [`AgentId`], [`GraphId`], [`Round`], [`Session`], [`Epoch`] | the names of things |
-//! | [`TaskRecord`], [`TaskState`], [`Phase`], [`Outcome`], [`RunResult`] | the record of a task, and how a run has ended |
-//! | [`Policy`], [`Requirements`], [`GateSettings`], [`Term`] | the demands of a submitter: when a task may start, how often it may fail, what it waits for |
+//! | [`TaskId`], [`AgentId`], [`GraphId`], [`Round`], [`Session`], [`Epoch`] | ids |
+//! | [`TaskRecord`], [`TaskState`], [`Phase`], [`Outcome`], [`RunResult`] | the record of a task, and the result of a run |
+//! | [`Policy`], [`Requirements`], [`GateSettings`], [`Term`] | a submitter's demands: when a task may start, how often it may fail, what it waits for |
 //! | [`lease`] | how long an exclusive run continues without contact |
 //! | [`TaskCommand`], [`TaskSource`], [`ToolName`], [`ToolSet`] | the work of a task: a command, a fetched program, a tool |
 //! | [`JobView`], [`GraphView`], [`GraphEvent`] | jobs and step graphs |
 //! | [`lists`], [`tdf`] | the names of task lists and of TDF |
-//! | [`Caller`], [`Right`], [`AllowCommands`] | the sender of a request, and its rights |
-//! | [`mod@printable`], [`mod@middle`], [`mod@nearest`], [`mod@span`], [`mod@pattern`] | texts for people: harmless on a terminal, short, with a hint |
-//! | [`mod@os_text`], [`mod@path_text`] | arguments and paths as texts of a message |
+//! | [`Caller`], [`Right`], [`AllowCommands`] | the sender of a request and its rights |
+//! | [`mod@printable`], [`mod@middle`], [`mod@nearest`], [`mod@span`], [`mod@pattern`] | texts for people: safe for a terminal, shortened, with hints |
+//! | [`mod@os_text`], [`mod@path_text`] | arguments and paths as message texts |
 //!
 //! # Callers
 //!
-//! Every other crate calls this one. Engines take their time ([`Now`]), their deadlines ([`timers::Timers`]) and their log
+//! Every other crate uses this one. Engines take the time ([`Now`]), deadlines ([`timers::Timers`]) and the log
 //! ([`journal::Journal`]) from here.
 //!
 //! # The way of a message
 //!
-//! 1. A frame comes in as bytes. [`json::parse`] reads them as one flat object.
+//! 1. A frame arrives as bytes. [`json::parse`] reads them as one flat object.
 //! 2. [`json::FieldLimits`] bound the message, its fields, their names and their values before anything is kept.
-//! 3. A good message becomes [`Fields`]: unique names in the order of the sender.
-//! 4. A bad one becomes [`json::Rejected`]: a [`code::Refusal`], and the fields that are valid, so that the answer can name the task.
+//! 3. A valid message becomes [`Fields`]: unique names in the sender's order.
+//! 4. An invalid one becomes [`json::Rejected`]: a [`code::Refusal`] and the valid fields, so that the answer can name
+//!    the task.
 //! 5. The reader takes typed values: [`Fields::text`], [`Fields::count`], [`Fields::moment`], [`Fields::flag`].
-//! 6. An answer is written with [`json::ObjectWriter`], or with [`json::to_vec`] as a whole.
+//! 6. An answer is written with [`json::ObjectWriter`], or as a whole with [`json::to_vec`].
 //!
 //! ```
 //! use base::Fields;
@@ -109,7 +110,7 @@ mod unfit_agents;
 mod usd;
 pub mod words;
 
-/// An IP address is a value. Engines, which have no other use for `std::net`, take it from here.
+/// An IP address is a value. Engines must not use `std::net`, so they take it from here.
 pub use std::net::IpAddr;
 
 pub use address::{

@@ -1,11 +1,11 @@
-//! Task lists (TDF2): the ids of tasks and the names of lists, as files and folders have them.
+//! Task lists (TDF2): the ids of tasks and the names of lists, as they appear in file and folder names.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::tdf::WorkerName;
 
-/// The id of a task: the moment of its creation in nanoseconds, and how often it has failed. Ordered by both.
+/// The id of a task: the moment of its creation, and how often it has failed. Ordered by both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ListTaskId {
     /// Nanoseconds since 1970; assumed to be unique.
@@ -14,10 +14,10 @@ pub struct ListTaskId {
     pub fails: u32,
 }
 
-/// The name of a running list: `${timestamp}_${worker}_${started}`. An open one is its `second` alone.
+/// The name of a running list: `${timestamp}_${worker}_${started}`. The name of an open list is its `second` alone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RunningName {
-    /// Seconds since 1970: the smallest `created` of its tasks, or the next second that no other list has.
+    /// Seconds since 1970: the smallest `created` of its tasks, or the next second that no other list uses.
     pub second: u64,
     /// The worker that has claimed it.
     pub worker: WorkerName,
@@ -34,7 +34,7 @@ pub struct ClosedName {
     pub finished: u64,
 }
 
-/// A text that names no task or list.
+/// A text that is neither the id of a task nor the name of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidListName {
     /// Not an id of a task.
@@ -53,7 +53,7 @@ impl ListTaskId {
     }
 }
 
-/// A whole number in its only form: a second way to write it would be a second name for the same thing.
+/// Parses a whole number in its only valid form. A second form would be a second name for the same thing.
 fn number<T: FromStr>(text: &str) -> Option<T> {
     let is_canonical = text == "0" || !text.starts_with('0');
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
@@ -78,7 +78,7 @@ impl FromStr for ListTaskId {
 impl FromStr for RunningName {
     type Err = InvalidListName;
 
-    /// The first and the last field have no `_`; the name of a worker may.
+    /// Only the name of the worker may contain `_`.
     fn from_str(text: &str) -> Result<Self, InvalidListName> {
         let parse = || {
             let (second, rest) = text.split_once('_')?;

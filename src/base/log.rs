@@ -1,4 +1,4 @@
-//! What the settings say of logs: folder, file names, size and format.
+//! The settings of logs: folder, file names, size and format.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use log::LevelFilter;
 
 use super::AgentId;
 
-/// Settings of the logs of each process.
+/// The log settings of every process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogSection {
     /// The folder of the log files.
@@ -15,13 +15,13 @@ pub struct LogSection {
     pub controller_name: PathBuf,
     /// The file name of an agent's log, without its id.
     pub agent_name: PathBuf,
-    /// Whether a file or the environment has set that name.
+    /// Whether a configuration file or the environment sets `agent_name`.
     pub agent_name_is_set: bool,
     /// The least severe level that is logged.
     pub level: LevelFilter,
-    /// What a line is.
+    /// The layout of a line.
     pub layout: LogLayout,
-    /// Bytes after which a new file is begun.
+    /// Bytes after which a new file is started.
     pub file_bytes_max: u64,
 }
 
@@ -41,16 +41,16 @@ impl LogSection {
     }
 }
 
-/// What a line of a log is.
+/// The layout of a log line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogLayout {
-    /// For operators: local time, level and words.
+    /// For operators: local time, level and message.
     Words,
     /// As `LOG_FORMATTER` says.
     Fields(LogFormat),
     /// A JSON object.
     Json,
-    /// An entry of the journal of the machine.
+    /// An entry in the systemd journal.
     Journald,
 }
 
@@ -61,7 +61,7 @@ pub struct LogFormat(Vec<LogPiece>);
 /// A piece of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogPiece {
-    /// Text that is the same in every line.
+    /// Text that is the same on every line.
     Literal(String),
     /// A value that differs per event.
     Part {
@@ -87,7 +87,7 @@ pub enum LogPart {
     Path,
     /// Line in the source file.
     Line,
-    /// Module.
+    /// Name of the module.
     Module,
     /// Process id.
     Process,
@@ -95,7 +95,7 @@ pub enum LogPart {
     Message,
 }
 
-/// Largest width; a larger one is a typing error.
+/// Largest width. A larger one is a typing error.
 const WIDTH_MAX: usize = 100;
 
 impl LogFormat {
@@ -105,7 +105,7 @@ impl LogFormat {
         &self.0
     }
 
-    /// Reads a format; `None` if it is malformed or names an unknown part.
+    /// Parses a format; `None` if it is malformed or names an unknown part.
     #[must_use]
     pub fn parse(format: &str) -> Option<Self> {
         if format.contains(char::is_control) {
@@ -141,7 +141,7 @@ impl LogFormat {
     }
 }
 
-/// Reads the text after a `%`: `(levelname)-5s`. Returns the rest.
+/// Parses the text after a `%`, such as `(levelname)-5s`, and returns the rest.
 fn part(text: &str) -> Option<(LogPiece, &str)> {
     let (name, rest) = text.strip_prefix('(')?.split_once(')')?;
     let (part, conversion) = match name {

@@ -1,4 +1,4 @@
-//! Long texts in little room: what is cut out is in the middle, because the end is what differs between tasks of one kind.
+//! Fitting long texts into little room. The middle is cut out, because similar tasks differ at the end.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ pub fn middle(text: &str, columns: usize) -> String {
         return text.to_owned();
     }
     let Some(room) = columns.checked_sub(1) else { return String::new() };
-    // The end tells more than the beginning, which is often a long folder or the same for all.
+    // The end says more than the beginning, which is often a long folder or the same for all.
     let head_room = room / 3;
     let head = taken(text.chars(), head_room);
     let head_columns: usize = head.iter().map(|letter| letter.width().unwrap_or(0)).sum();
@@ -30,11 +30,12 @@ pub fn beginning(text: &str, columns: usize) -> String {
     taken(text.chars(), room).into_iter().chain(['…']).collect()
 }
 
-/// Characters of a word, and of a sentence, that are shown whole: enough for a path, too little to flood a terminal.
+/// Maximum characters of a word and of a sentence that are shown in full: enough for a path, too few to flood a terminal.
 const WORD_MAX: usize = 400;
 const SENTENCE_MAX: usize = 2_000;
 
-/// A sentence with the middle of each long word cut out, and the length of the word in its place: it may quote a value of any length.
+/// A sentence with the middle of each long word replaced by the length of the word: a sentence may quote a value of any
+/// length.
 #[must_use]
 pub fn shortened(sentence: &str) -> Cow<'_, str> {
     if sentence.len() <= WORD_MAX {
@@ -60,7 +61,7 @@ fn without_middle(text: &str, chars_max: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{head}…[{count} characters]…{tail}"))
 }
 
-/// The first letters that fit.
+/// The first characters that fit.
 fn taken(letters: impl Iterator<Item = char>, columns: usize) -> Vec<char> {
     let mut left = columns;
     let fits = |letter: &char| {

@@ -1,11 +1,11 @@
-//! The known key, or other name, that a mistyped one probably means.
+//! The known key or other name that a mistyped one probably means.
 
 /// Only this many characters of a name are compared, so that a hostile file cannot make the comparison slow.
 const COMPARED_CHARS_MAX: usize = 64;
 
-/// The element of `known` that `name` probably means; the earliest of equals. A name that begins with `name` comes first, the
-/// shortest of them; then the one that takes the fewest edits, at most a third of its characters. Case is ignored. A name with a table
-/// is also compared without it, which finds a key in the wrong table. Never `name` itself.
+/// The element of `known` that `name` probably means, never `name` itself. The shortest one that begins with `name`
+/// wins, else the one with the fewest edits, at most a third of its characters; of equals, the first. Case is ignored.
+/// A key with a table is also compared without the table, so that a key in the wrong table is found.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let (whole, own) = (compared(name), compared(leaf(name)));
     let ranked = known.into_iter().filter(|candidate| *candidate != name).filter_map(|candidate| {
@@ -17,17 +17,17 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     ranked.min_by_key(|(rank, _)| *rank).map(|(_, candidate)| candidate)
 }
 
-/// The end of a sentence that says that `name` is unknown: the known name that was probably meant, if there is one.
+/// The end of a sentence that says that `name` is unknown: the name that was probably meant, or nothing.
 pub fn nearest_hint<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     nearest(name, known).map(|nearest| format!("; the nearest is {nearest}")).unwrap_or_default()
 }
 
-/// A key without the name of its table.
+/// A key without its table.
 pub fn leaf(key: &str) -> &str {
     key.rsplit('.').next().unwrap_or(key)
 }
 
-/// How far a candidate is from a name, the nearest first; `None` if it is another word.
+/// The rank of a candidate for a name, the best first; `None` if it is a different word.
 fn rank(name: &str, candidate: &str) -> Option<(bool, usize)> {
     if name.is_empty() || candidate.is_empty() {
         return None;
@@ -41,7 +41,7 @@ fn rank(name: &str, candidate: &str) -> Option<(bool, usize)> {
         lengths
     };
     let distance = strsim::osa_distance(name, candidate);
-    // Two names of one letter each have nothing in common.
+    // Two one-letter names have nothing in common.
     (distance <= (longer / 3).max(1) && distance < shorter).then_some((true, distance))
 }
 

@@ -12,7 +12,7 @@ pub struct Origin(SocketAddr);
 pub struct Neighbourhood(IpAddr);
 
 impl Origin {
-    /// An address as reported by the system.
+    /// The origin with this address, as the system reports it.
     #[must_use]
     pub const fn new(address: SocketAddr) -> Self {
         Self(address)
@@ -26,7 +26,7 @@ impl Origin {
 }
 
 impl Neighbourhood {
-    /// All of loopback, a /64 network of IPv6, and each other address by itself.
+    /// All of loopback together, a /64 network of IPv6, and any other address alone.
     #[must_use]
     pub fn of(ip: IpAddr) -> Self {
         Self(match ip.to_canonical() {

@@ -1,7 +1,7 @@
-//! Arguments, paths and variables as texts of a message.
+//! Arguments, paths and variables as message texts.
 //!
-//! They are bytes without NUL, and usually UTF-8: then they are their own text. NUL is therefore free for an escape: a byte that belongs
-//! to no character is NUL and its two lower-case hexadecimal digits, `\u0000ff` in JSON.
+//! They are bytes without NUL, and usually UTF-8, which needs no change. NUL is therefore free to mark an escape: a
+//! byte that belongs to no character becomes NUL and its two lower-case hexadecimal digits, `\u0000ff` in JSON.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -24,7 +24,7 @@ pub fn os_text(bytes: &OsStr) -> String {
     text
 }
 
-/// The bytes of a text that [`os_text`] has made; `None` for any other text with a NUL.
+/// The bytes of a text made by [`os_text`]; `None` for any other text with a NUL.
 #[must_use]
 pub fn os_bytes(text: &str) -> Option<OsString> {
     if !text.contains(MARK) {
@@ -34,13 +34,14 @@ pub fn os_bytes(text: &str) -> Option<OsString> {
     (!bytes.as_bytes().contains(&0) && os_text(&bytes) == text).then_some(bytes)
 }
 
-/// The text for the same bytes as one that is put together from several: the end of one and the beginning of the next may be a character.
+/// The canonical text for the bytes of a concatenated one: the end of one part and the beginning of the next may form a
+/// character.
 #[must_use]
 pub fn rejoined(text: String) -> String {
     if text.contains(MARK) { os_text(&decoded(&text)) } else { text }
 }
 
-/// The number of bytes that a text stands for.
+/// The number of bytes that a text represents.
 #[must_use]
 pub fn os_len(text: &str) -> usize {
     if text.contains(MARK) {
@@ -50,7 +51,7 @@ pub fn os_len(text: &str) -> usize {
     }
 }
 
-/// A text for people: such a byte is `\xff`.
+/// The text for people: an escaped byte is shown as `\xff`.
 #[must_use]
 pub fn shown(text: &str) -> Cow<'_, str> {
     if !text.contains(MARK) {
@@ -63,7 +64,7 @@ pub fn shown(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown.collect())
 }
 
-/// The characters of a text; an escaped byte is one.
+/// The characters of a text. An escaped byte counts as one.
 pub fn letters(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -77,7 +78,7 @@ pub fn letters(text: &str) -> impl Iterator<Item = &str> {
 /// Bytes of an escape.
 const ESCAPE_BYTES: usize = 3;
 
-/// The escaped byte at the beginning of a text. A byte below 0x80 is always a character.
+/// The escaped byte at the beginning of a text. A byte below 0x80 is never escaped, because it is a character.
 fn byte_at(text: &str) -> Option<u8> {
     let digits = text.strip_prefix(MARK)?.get(..ESCAPE_BYTES - 1)?;
     let is_digit = |digit: u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
@@ -137,7 +138,7 @@ mod tests {
     }
 
     proptest! {
-        /// Few values, so that characters and parts of them come together.
+        /// Few values, so that characters and parts of characters meet often.
         #[test]
         fn every_sequence_of_bytes_comes_back(
             bytes in proptest::collection::vec(proptest::sample::select(&b"\x01a0f/.\x7f\x80\x90\xa0\xbf\xc2\xc3\xe0\xed\xf0\xf4\xff"[..]), 0..40),

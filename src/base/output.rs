@@ -1,4 +1,4 @@
-//! The outputs of a run: their names, and how much of one the end that comes with the result covers.
+//! The outputs of a run, and the position of the tail that comes with the result.
 
 use super::{Round, RunResult, TaskId};
 
@@ -29,15 +29,15 @@ pub struct OutputId {
     pub stream: Stream,
 }
 
-/// Where the end of an output begins in it, in bytes, if the text consists of exactly its last bytes. A replaced byte
-/// (U+FFFD) leaves the original unknown.
+/// The offset in bytes at which the tail of an output begins, if `text` consists of exactly its last bytes. A
+/// replacement character (U+FFFD) hides the original byte.
 #[must_use]
 pub fn exact_tail(text: &str, total: u64) -> Option<u64> {
     if text.contains(char::REPLACEMENT_CHARACTER) { None } else { total.checked_sub(text.len() as u64) }
 }
 
 impl RunResult {
-    /// The end of an output.
+    /// The tail of an output.
     #[must_use]
     pub const fn tail(&self, stream: Stream) -> &str {
         match stream {
@@ -47,7 +47,7 @@ impl RunResult {
         }
     }
 
-    /// The bytes that were written to an output, if the agent counts them.
+    /// Bytes written to an output, if the agent counts them.
     #[must_use]
     pub fn total(&self, stream: Stream) -> Option<u64> {
         self.output_bytes.map(|bytes| match stream {
@@ -68,7 +68,7 @@ mod tests {
         assert_eq!(exact_tail("abc", 3), Some(0));
         assert_eq!(exact_tail("abc", 10), Some(7));
         assert_eq!(exact_tail("abc", 2), None, "longer than the output");
-        // Three bytes of a character that has four become one replacement of three bytes.
+        // Three bytes of a four-byte character become one replacement character, which also has three bytes.
         assert_eq!(exact_tail(&String::from_utf8_lossy(b"\xf0\x9f\x98"), 3), None);
     }
 }

@@ -1,7 +1,7 @@
-//! Paths as texts, for addresses, variables and files that hold texts only.
+//! Paths as texts, for addresses, variables and files that can only hold text.
 //!
-//! A path is its own text, as long as it is UTF-8 without control characters. In the text of any other path, every byte that is not
-//! plain is `%XX`, and so is its first letter: a text that begins with an escaped `/` or `.` is such a one.
+//! A path of UTF-8 without control characters is its own text. In the text of any other path, every byte that is not
+//! plain becomes `%XX`, and so does the first one: an escaped `/` or `.` at the beginning marks such a text.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::quoted;
 
-/// The texts with which an escaped path begins: an absolute one, and any other.
+/// The beginnings of escaped paths: of an absolute one, and of any other.
 const BEGINNINGS: [&str; 2] = ["%2F", "%2E"];
 
 /// The text of a path.
@@ -52,7 +52,7 @@ pub fn quoted_path(path: &Path) -> String {
     quoted(&path.display().to_string()).into_owned()
 }
 
-/// The path of a text that [`path_text`] has made, or of any other.
+/// The path of a text made by [`path_text`], or of any other text.
 #[must_use]
 pub fn path_of_text(text: &str) -> PathBuf {
     if !is_escaped(text) {

@@ -1,13 +1,14 @@
-//! Lines that differ in a value only have one pattern: a number, a path, a hexadecimal text or a quoted part of it stands for any other.
+//! Patterns of lines. Lines that differ only in a value have the same pattern: a number, a path, a hexadecimal or a
+//! quoted text is replaced by a placeholder.
 //!
 //! | part of a line | in the pattern |
 //! |---|---|
-//! | digits, also with a point or a unit behind them | `N` |
-//! | eight hexadecimal digits or more, or `0x` and some | `HEX` |
-//! | a word with a slash | `PATH`, with the ending of its last name |
+//! | digits, also with a decimal point | `N` |
+//! | at least eight hexadecimal digits, or `0x` and some | `HEX` |
+//! | a word with a slash | `PATH`, with the file extension |
 //! | a text in quotes | `"…"` |
 
-/// The pattern of a line. It is the pattern of itself.
+/// The pattern of a line. The pattern of a pattern is the same.
 #[must_use]
 pub fn pattern(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
@@ -30,7 +31,7 @@ pub fn pattern(line: &str) -> String {
     out
 }
 
-/// The rest behind a text in quotes at the beginning of `rest`, if there is one.
+/// The text after the quoted one at the beginning of `rest`, if there is one.
 fn quoted(rest: &str, letter: char) -> Option<&str> {
     if !matches!(letter, '"' | '\'' | '`') {
         return None;
@@ -47,14 +48,14 @@ fn is_of_a_word(letter: char) -> bool {
         )
 }
 
-/// One word without the ends of a sentence.
+/// Appends the pattern of one word; punctuation at its end stays.
 fn fold(word: &str, out: &mut String) {
     let core = word.trim_end_matches(['.', '!', '?']);
     let end = &word[core.len()..];
     if core.len() > 1 && core.contains('/') {
         let name = core.rsplit('/').next().unwrap_or_default();
         out.push_str("PATH");
-        // The ending says what kind of file it is, unless it is a number.
+        // The extension says what kind of file it is, unless it is a number.
         let ending = name.rsplit_once('.').map(|(_, ending)| ending);
         if let Some(ending) = ending.filter(|ending| !ending.is_empty() && ending.chars().all(char::is_alphabetic)) {
             out.push('.');
@@ -83,7 +84,7 @@ fn fold_digits(word: &str, out: &mut String) {
                 out.push('N');
             }
         } else if letter != '.' || !is_in_number {
-            // A point within a number belongs to it.
+            // A decimal point belongs to the number.
             is_in_number = false;
             out.push(letter);
         }
@@ -115,7 +116,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any line: a pattern is its own pattern, so that grouping again changes nothing.
+        /// The pattern of a pattern is the same, so that grouping again changes nothing.
         #[test]
         fn a_pattern_is_its_own_pattern(line in ".{0,80}") {
             let once = pattern(&line);
@@ -134,7 +135,7 @@ mod tests {
             prop_assert_eq!(sentence(&one), sentence(&other));
         }
 
-        /// Words of letters stay, so that different failures stay apart.
+        /// Words of letters are kept, so that different failures stay apart.
         #[test]
         fn words_stay(words in prop::collection::vec("[g-z]{1,7}", 1..6)) {
             let line = words.join(" ");

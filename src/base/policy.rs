@@ -1,7 +1,7 @@
-//! What a submitter demands for a task.
+//! The policy of a task: what its submitter demands.
 //!
 //! [`Policy::FIELDS`] is the only list of the fields. The wire, the command line, `[task_defaults]` and the client follow
-//! it. A new field is a member of [`Policy`], a row of the table, a line in `defaults.toml` if it has a default, and the
+//! it. A new field needs a member of [`Policy`], a row of the table, a line in `defaults.toml` if it has a default, and the
 //! code that obeys it.
 
 use std::ops::RangeInclusive;
@@ -17,21 +17,21 @@ pub struct Policy {
     pub start_after: Option<Wall>,
     /// End of the task, waiting or running: `__END_BEFORE__`.
     pub end_before: Option<Wall>,
-    /// The same two, counted from the acceptance of the task by the clock of the controller. An accepted task has none of them.
+    /// The same two, relative to the acceptance of the task by the controller's clock. An accepted task has neither.
     pub ahead: Ahead,
     /// Time limit of one run: `__TIMEOUT__`.
     pub timeout: Option<Duration>,
-    /// Time after which its silent agent is lost, if that is not the general one: `__LOST_AFTER__`.
+    /// Silence after which its agent is lost, if it differs from the general one: `__LOST_AFTER__`.
     pub lost_after: Option<Duration>,
-    /// Number of failed runs that are followed by another run: `__MAX_FAILS__`.
+    /// Maximum number of failed runs that are followed by another run: `__MAX_FAILS__`.
     pub fails_max: u32,
-    /// Number of timed-out runs that are followed by another run: `__MAX_TIMEOUTS__`.
+    /// Maximum number of timed-out runs that are followed by another run: `__MAX_TIMEOUTS__`.
     pub timeouts_max: u32,
-    /// Number of lost agents that are followed by another run: `__MAX_LOSSES__`.
+    /// Maximum number of lost agents that are followed by another run: `__MAX_LOSSES__`.
     pub losses_max: u32,
-    /// Number of runs that may defer; one more is a failure: `__MAX_DEFERS__`.
+    /// Maximum number of runs that may defer; one more is a failure: `__MAX_DEFERS__`.
     pub defers_max: u32,
-    /// Time from the end of a failed round to the start of the next; doubles each time: `__RETRY_DELAY__`.
+    /// Pause between a failed round and the next one; it doubles each time: `__RETRY_DELAY__`.
     pub retry_delay: Duration,
     /// Whether a run with a non-empty stderr has failed: `__FAIL_ON_STDERR__`.
     pub fail_on_stderr: bool,
@@ -41,13 +41,14 @@ pub struct Policy {
     pub needs: Requirements,
     /// Whether FINISHED is pushed until the receiver confirms it: `__PUSH_ACK__`.
     pub push_ack: bool,
-    /// The first signal to a run that is to end: `__END_SIGNAL__`. Its agent reads it from the fields of the task.
+    /// The first signal to a run that must end: `__END_SIGNAL__`. Its agent reads it from the fields of the task.
     pub end_signal: EndSignal,
-    /// Whether the standard error of a run goes where its standard output goes: `__MERGE__`. Its agent reads it there, too.
+    /// Whether the standard error of a run goes where its standard output goes: `__MERGE__`. Its agent reads this from
+    /// the fields, too.
     pub merge: bool,
 }
 
-/// Moments that are counted from the acceptance of a task.
+/// Moments relative to the acceptance of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ahead {
     /// Of [`Policy::start_after`].
@@ -67,11 +68,11 @@ pub struct PolicyField {
     pub help: &'static str,
     /// Whether `[task_defaults]` has a default for it.
     pub has_default: bool,
-    /// Kind of its value, and its place in a policy.
+    /// Kind of its value, and its member of a policy.
     pub slot: PolicySlot,
 }
 
-/// The place of a value in a policy. Code that reads or writes a value by its kind matches on this.
+/// The member of a policy that holds a value. Code that handles a value by its kind matches on this.
 #[derive(Clone, Copy, Debug)]
 pub enum PolicySlot {
     /// A number of [`Policy::PRIORITIES`].
@@ -80,13 +81,13 @@ pub enum PolicySlot {
     Count(fn(&mut Policy) -> &mut u32),
     /// A duration in seconds.
     Time(fn(&mut Policy) -> &mut Duration),
-    /// The same, as [`Policy::limit`] reads it.
+    /// A duration in seconds, as [`Policy::limit`] interprets it.
     Limit(fn(&mut Policy) -> &mut Option<Duration>),
-    /// A moment of the wall clock, or a time from the acceptance on.
+    /// A moment of the wall clock, or a duration from the acceptance on.
     Moment(fn(&mut Policy) -> &mut Option<Wall>, fn(&mut Policy) -> &mut Option<Duration>),
     /// A boolean.
     Truth(fn(&mut Policy) -> &mut bool),
-    /// Names. An empty list is the same as no demand.
+    /// Names. An empty list demands nothing.
     Labels(fn(&mut Policy) -> &mut Labels),
     /// The word of a signal.
     Signal(fn(&mut Policy) -> &mut EndSignal),
@@ -105,7 +106,7 @@ macro_rules! fields {
 }
 
 impl Policy {
-    /// Largest budget; a larger one would be no limit in practice.
+    /// Largest budget. A larger one would be no limit in practice.
     pub const COUNT_MAX: u32 = 1_000_000;
 
     /// The range of priorities.
@@ -152,14 +153,14 @@ impl Policy {
         })
     }
 
-    /// A time limit: zero means no limit, so that a submitter can lift a default.
+    /// A time limit. Zero means no limit, so that a submitter can lift a default.
     #[must_use]
     pub fn limit(time: Duration) -> Option<Duration> {
         Some(time).filter(|time| !time.is_zero())
     }
 }
 
-/// Draws on each budget of a [`Policy`].
+/// The used part of each budget of a [`Policy`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Runs that failed: `__FAILS__`.

@@ -1,10 +1,10 @@
-//! Texts of others on a terminal: what could act there, instead of showing itself, is replaced. Bytes that are no characters are
-//! shown as `\xff`.
+//! Untrusted texts made safe for a terminal: characters that could act there instead of being shown are replaced. Bytes
+//! that are not characters are shown as `\xff`.
 
 use super::os_text::{is_byte, letters, shown};
 
-/// Whether a character can act on a terminal or mislead its reader: control characters, and those that reorder, hide or break a line:
-/// the directional marks, U+2028/9, zero-width ones, tags.
+/// Whether a character can act on a terminal or mislead its reader: control characters, and those that reorder, hide or
+/// break a line, such as directional marks, U+2028 and U+2029, zero-width characters and tags.
 #[must_use]
 pub fn is_harmful(letter: char) -> bool {
     letter.is_control()
@@ -13,13 +13,13 @@ pub fn is_harmful(letter: char) -> bool {
             | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// A text as a part of one line.
+/// A text as part of one line.
 #[must_use]
 pub fn printable(text: &str) -> String {
     shown(text).chars().map(|letter| if is_harmful(letter) { char::REPLACEMENT_CHARACTER } else { letter }).collect()
 }
 
-/// A text in quotes, with escapes for those characters.
+/// A text in quotes, with harmful characters escaped.
 #[must_use]
 pub fn in_quotes(text: &str) -> String {
     let mut out = "\"".to_owned();
@@ -35,7 +35,7 @@ pub fn in_quotes(text: &str) -> String {
     out
 }
 
-/// A text of several lines, whose line ends and tabs stay.
+/// A text of several lines. Line ends and tabs stay.
 #[must_use]
 pub fn printable_lines(text: &str) -> String {
     let harmless = |letter| match letter {
@@ -46,10 +46,11 @@ pub fn printable_lines(text: &str) -> String {
     shown(text).chars().map(harmless).collect()
 }
 
-/// The bytes of an output for a terminal, part by part: a character that could act there is shown, `^[` for an escape.
+/// Makes an output readable on a terminal, piece by piece: a control character is shown in caret notation, such as `^[`
+/// for escape.
 #[derive(Debug, Default)]
 pub struct Readable {
-    /// The beginning of a character whose other bytes have not arrived.
+    /// The first bytes of an incomplete character.
     open: Vec<u8>,
 }
 
@@ -64,7 +65,7 @@ impl Readable {
             chunk.valid().chars().for_each(|letter| show(letter, &mut text));
             rest += chunk.valid().len();
             let is_last = rest + chunk.invalid().len() == self.open.len();
-            // At most three bytes can be the beginning of one that is not whole yet.
+            // At most three bytes can be an incomplete character.
             if is_last && !chunk.invalid().is_empty() && is_beginning(chunk.invalid()) {
                 break;
             }
@@ -75,14 +76,14 @@ impl Readable {
         text
     }
 
-    /// The text of bytes that stay without the others of their character.
+    /// The text of an incomplete character at the end of the output.
     #[must_use]
     pub fn end(&mut self) -> String {
         std::mem::take(&mut self.open).iter().map(|byte| format!("\\x{byte:02x}")).collect()
     }
 }
 
-/// Whether more bytes can make these a character.
+/// Whether more bytes can complete these to a character.
 fn is_beginning(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
 }
@@ -97,7 +98,8 @@ fn show(letter: char, text: &mut String) {
     }
 }
 
-/// A JSON text with the same value, in which those characters are escapes. Outside of its texts, JSON has none of them but line ends.
+/// A JSON text with the same value, in which harmful characters are escaped. Outside its strings, JSON has none except
+/// line ends.
 #[must_use]
 pub fn printable_json(json: &str) -> String {
     let mut out = String::with_capacity(json.len());

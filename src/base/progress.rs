@@ -1,4 +1,4 @@
-//! What a run tells about how far it is.
+//! The progress that a run reports.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use super::printable;
 /// The progress of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// The part that is done, in ten-thousandths.
+    /// The completed part, in ten-thousandths.
     parts: u16,
-    /// Words about it, on one line; may be empty.
+    /// A description on one line; may be empty.
     pub text: String,
 }
 
 impl Progress {
-    /// Characters of the text. The rest is cut.
+    /// Maximum characters of the text. The rest is cut.
     pub const TEXT_CHARS_MAX: usize = 200;
 
     /// `None` if the fraction is not between 0 and 1.
@@ -26,13 +26,13 @@ impl Progress {
         (0.0..=1.0).contains(&fraction).then_some(Self { parts: parts as u16, text })
     }
 
-    /// The part that is done, from 0 to 1.
+    /// The completed part, from 0 to 1.
     #[must_use]
     pub fn fraction(&self) -> f64 {
         f64::from(self.parts) / 10_000.0
     }
 
-    /// Reads a line: the fraction, and behind a space the text.
+    /// Parses a line: the fraction, then the text after a space.
     #[must_use]
     pub fn parse(line: &str) -> Option<Self> {
         let line = line.trim();
@@ -41,7 +41,7 @@ impl Progress {
     }
 }
 
-/// For people: `40 %: tile 12 of 30`. The part is cut, not rounded: 100 % is the end.
+/// For people: `40 %: tile 12 of 30`. The percentage is truncated, not rounded, so that 100 % means complete.
 impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { parts, text } = self;

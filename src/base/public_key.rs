@@ -1,4 +1,4 @@
-//! A public key of CURVE as text: Z85 (RFC 32). Its use is `zmtp::engine`'s concern.
+//! A CURVE public key and its text form, Z85 (RFC 32). Using it is `zmtp::engine`'s concern.
 
 use std::fmt;
 
@@ -15,12 +15,12 @@ pub enum BadKey {
     /// Not the text of any key.
     #[error("a CURVE key is 40 characters of Z85")]
     NotZ85,
-    /// A point of low order: a box sealed for it can be opened without a secret.
+    /// A point of low order: a box sealed for it can be opened without its secret key.
     #[error("this public key has a publicly known secret, such as 40 zeros; make a pair with `llts keys new`")]
     LowOrder,
 }
 
-/// The points of low order on Curve25519, in every form that is read as one of them; the last bit is ignored.
+/// The points of low order on Curve25519, in every encoding. The last bit is ignored.
 const LOW_ORDER: [[u8; 32]; 7] = {
     let mut below_p = [0xFF; 32];
     (below_p[0], below_p[31]) = (0xEC, 0x7F);
@@ -78,7 +78,7 @@ impl fmt::Debug for PublicKey {
     }
 }
 
-/// The 32 bytes of a key of either kind.
+/// The 32 bytes of a public or secret key.
 pub fn z85_key(text: &str) -> Result<[u8; 32], BadKey> {
     let decoded = (text.len() == Z85_LETTERS).then(|| z85::decode(text).ok()).flatten().ok_or(BadKey::NotZ85)?;
     decoded.try_into().map_err(|_| BadKey::NotZ85)

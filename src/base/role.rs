@@ -7,17 +7,17 @@ use std::fmt;
 pub enum Role {
     /// The controller.
     Controller,
-    /// An agent, counted from 1. A restarted one has the number, and thus the id, of its predecessor. One that is started for
-    /// another one, whose slot is lent, has a number above all of these.
+    /// An agent, counted from 1. A restarted agent keeps the number, and so the id, of its predecessor. An agent that
+    /// replaces another one, whose slot is lent, has a number above [`Self::LENT_FROM`].
     Agent(u16),
 }
 
-/// The start of the id of an agent, and of one that was started for another one.
+/// The prefixes of ids: of an agent, and of one that replaces an agent whose slot is lent.
 const AGENT: &str = "agent-";
 const LENT_AGENT: &str = "lent-agent-";
 
 impl Role {
-    /// The numbers of agents that are started so are above those of all others.
+    /// The numbers of agents for lent slots are above this one; those of all others are not.
     pub const LENT_FROM: u16 = 1000;
 
     /// Whether this is the id of an agent that a supervisor has started beside its controller.

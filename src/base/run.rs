@@ -15,7 +15,7 @@ pub enum Phase {
     Preparing,
     /// run.sh runs.
     Running,
-    /// run.sh has ended; its result is known; the agent cleans up.
+    /// run.sh has ended and the agent cleans up.
     Ended,
     /// Only the record is left.
     Finished,
@@ -41,7 +41,7 @@ pub struct PhaseTimes {
 }
 
 impl PhaseTimes {
-    /// The times of this phase and the earlier ones: the known times, otherwise `now` for this phase itself.
+    /// The times of this phase and the earlier ones. If the time of this phase itself is unknown, it is `now`.
     #[must_use]
     pub fn up_to(self, phase: Phase, now: Wall) -> Self {
         let of = |one: Phase, time: Option<Wall>| {
@@ -86,11 +86,11 @@ pub struct RunResult {
     pub cpu_seconds: f64,
     /// Peak resident memory of the largest process, in KiB.
     pub max_rss_kib: u64,
-    /// Number of processes that were left after run.sh and had to be ended.
+    /// Number of processes that outlived run.sh and had to be ended.
     pub reaped: u32,
     /// Whether run.sh had ended before its agent sent any signal.
     pub by_itself: bool,
-    /// Whether its agent told it to finish early, as the controller had ordered for its step. Then its end is no failure.
+    /// Whether its agent told it to finish early, as the controller ordered for its step. Its end is then not a failure.
     pub told_to_finish: bool,
     /// The request of a run that deferred.
     pub defer: Option<Box<Defer>>,
@@ -112,7 +112,7 @@ impl RunResult {
         size_of::<Self>() + texts.map(String::len).iter().sum::<usize>() + files + value
     }
 
-    /// A result that consists of an exit code and a reason.
+    /// A result with nothing but an exit code and a reason.
     #[must_use]
     pub const fn of(exit_code: ExitCode, error: String) -> Self {
         Self {
@@ -142,6 +142,6 @@ pub struct Defer {
     pub retry_after: Option<Duration>,
     /// Whether the next round waits for TASK/RELEASE.
     pub until_released: bool,
-    /// Gates to close for all tasks during the pause. Only gates that the task itself names are closed.
+    /// Gates to close for all tasks during the pause. Only gates that the task names itself are closed.
     pub gates: Labels,
 }

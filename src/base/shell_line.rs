@@ -1,15 +1,15 @@
-//! Values in a line for a shell: each is quoted for the place where it stands, or the line is refused before it runs.
+//! Values in a shell line: each is quoted for its place, or the line is refused before it runs.
 //!
-//! | the placeholder stands | the value |
+//! | place of the placeholder | the value |
 //! |---|---|
 //! | bare, also in `(…)` and `$(…)` | `'…'`, one word |
-//! | in `'…'` or `"…"` | closes the quotation, stands in `'…'`, and opens it again |
+//! | in `'…'` or `"…"` | closes the quotation, adds `'…'`, and opens it again |
 //! | in `$((…))` or `((…))` | a whole number; any other value is refused |
-//! | in `` `…` ``, `$'…'`, `${…}`, a comment, a here-document, behind a backslash or a `$` | the line is refused |
+//! | in `` `…` ``, `$'…'`, `${…}`, a comment, a here-document, after a backslash or a `$` | the line is refused |
 //! | in a text that another shell reads, such as that of `sh -c` or `eval` | the line is refused, unless it is all of that text |
 //!
-//! A value is always in single quotes, in which a shell gives no letter a meaning, in any locale. Where sh and bash read a line in two
-//! ways, everything behind that point is refused.
+//! A value is always in single quotes, in which no character is special to a shell, in any locale. Where sh and bash
+//! may read a line differently, every value after that point is refused.
 
 mod here_documents;
 mod readers;
@@ -20,19 +20,19 @@ pub use readers::{Reader, is_shell, reader_behind};
 
 use std::borrow::Cow;
 
-/// Bytes of the longest argument that Linux hands over to a program, without the NUL at its end.
+/// Bytes of the longest argument that Linux passes to a program, without the NUL at its end.
 pub const ARGUMENT_BYTES_MAX: usize = 131_071;
 
-/// Characters that no shell changes in a word of its own.
+/// Characters besides letters and digits that need no quotes in a separate word.
 const PLAIN: &str = "@%+:,./-_";
 
-/// Words that begin or end a part of a script where a command is expected.
+/// Words with a special meaning where a command is expected.
 const RESERVED: [&str; 17] = [
     "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if", "in", "select", "then",
     "time", "until", "while",
 ];
 
-/// A text as one word for sh.
+/// A text, quoted as one word for sh.
 #[must_use]
 pub fn quoted(text: &str) -> Cow<'_, str> {
     if is_plain(text, "=") {
@@ -57,18 +57,18 @@ fn push_quoted(line: &mut String, text: &str) {
     line.push('\'');
 }
 
-/// A part of a line for a shell.
+/// A part of a shell line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinePart<'a> {
     /// Text of the line itself.
     Text(&'a str),
-    /// A value that is to be quoted.
+    /// A value to be quoted.
     Value,
-    /// A value that stands as it is: letters without a meaning for a shell.
+    /// A value that needs no quotes: no character of it is special to a shell.
     Word,
 }
 
-/// The place of a value in a line for a shell.
+/// The place of a value in a shell line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Outside of quotes, next to other text.
@@ -81,13 +81,13 @@ pub enum Place {
     Double,
     /// In an arithmetic expression.
     Arithmetic,
-    /// In a text that no shell reads, or all of one: the value stands as it is.
+    /// In a text that no shell reads, or all of one. The value is inserted unchanged.
     Raw,
 }
 
-/// A value in an arithmetic expression that is no number.
+/// A value in an arithmetic expression that is not a number.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{shown:?} stands in an arithmetic expression, and is no whole number of at most 18 digits")]
+#[error("{shown:?} is in an arithmetic expression, but is not a whole number of at most 18 digits")]
 pub struct NotANumber {
     /// The beginning of the value.
     shown: String,
@@ -97,12 +97,12 @@ impl Place {
     /// The place of each value in a line that is made of these parts.
     ///
     /// # Errors
-    /// The first value, by its number from 0, that no quoting makes harmless where it stands.
+    /// The index of the first value that no quoting makes safe in its place.
     pub fn all<'a>(parts: impl IntoIterator<Item = LinePart<'a>>) -> Result<Vec<Self>, (usize, Misplaced)> {
         scanner::places(parts.into_iter())
     }
 
-    /// Appends the values to the line: outside of quotes each is a word, elsewhere blanks separate them.
+    /// Appends the values to the line. Outside quotes each is a word; elsewhere they are joined with blanks.
     ///
     /// # Errors
     /// When a value is no number where only numbers are possible.
@@ -119,7 +119,7 @@ impl Place {
                 }
             }
             Self::Single => {
-                // The quotation around it is that of the line.
+                // The line has the quotes around it.
                 let quoted = joined(values).replace('\'', r"'\''");
                 line.push_str(&quoted);
             }
@@ -153,48 +153,46 @@ fn joined<'a>(values: impl Iterator<Item = &'a str>) -> String {
     text
 }
 
-/// Why a value has no safe place in a line; a sentence without its subject, the placeholder.
+/// Why a value cannot be inserted safely. The message is a sentence without its subject, the placeholder.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Misplaced {
     /// In backticks.
-    #[error("stands in backticks, in which no value can be quoted; write $(…) in place of the backticks")]
+    #[error("is in backticks, where no value can be quoted; write $(…) instead of the backticks")]
     Backticks,
     /// In `$'…'`.
-    #[error("stands in $'…', which sh and bash read in two ways; remove these quotes around it")]
+    #[error("is in $'…', which sh and bash read differently; remove these quotes around it")]
     DollarQuotes,
     /// In `${…}`.
-    #[error(
-        "stands in ${{…}}, in which no value can be quoted; put it into a variable first: x=PLACEHOLDER; … ${{x…}}"
-    )]
+    #[error("is in ${{…}}, where no value can be quoted; put it into a variable first: x=PLACEHOLDER; … ${{x…}}")]
     Parameter,
     /// In a comment.
-    #[error("stands in a comment, which ends with the first line of the value; remove it there")]
+    #[error("is in a comment, which ends with the first line of the value; remove it there")]
     Comment,
     /// In a here-document.
     #[error(
-        "stands in a here-document, which a line of the value can end; write printf '%s\\n' PLACEHOLDER | COMMAND in place of it"
+        "is in a here-document, which a line of the value can end; write printf '%s\\n' PLACEHOLDER | COMMAND instead"
     )]
     HereDocument,
-    /// Behind a backslash.
-    #[error("stands directly behind a backslash, which would take the quotes away; remove the backslash")]
+    /// After a backslash.
+    #[error("comes directly after a backslash, which would cancel its quotes; remove the backslash")]
     Backslash,
-    /// Behind a dollar sign.
-    #[error("stands directly behind a $, which would begin an expansion; remove the $")]
+    /// After a dollar sign.
+    #[error("comes directly after a $, which would begin an expansion; remove the $")]
     Dollar,
     /// A second shell reads it.
     #[error(
-        "stands in a text that {0} reads as a script, so it would run as code; remove the quotes and give it to the script as an \
+        "is in a text that {0} reads as a script, so it would run as code; remove the quotes and pass it to the script as an \
          argument: sh -c 'echo \"$1\"' _ PLACEHOLDER"
     )]
     ReadAgain(String),
     /// In the script of a shell with other rules.
     #[error(
-        "stands in a script for {0}, whose quotes are not those of sh; give it to the script as an argument, or use sh -c"
+        "is in a script for {0}, whose quotes are not those of sh; pass it to the script as an argument, or use sh -c"
     )]
     OtherShell(String),
-    /// Behind something that cannot be read for certain.
+    /// After something that shells may read differently.
     #[error(
-        "stands behind {0}, and from there on sh and bash do not read the line alike; move it before that, or into a script of its own"
+        "comes after {0}, from where sh and bash may read the line differently; move it before that, or into a separate script"
     )]
     Doubt(&'static str),
 }

@@ -1,4 +1,4 @@
-//! The one word that people read for the state of a task, in place of a phase, an outcome and a hold.
+//! The state of a task as one word for people, instead of a phase, an outcome and a hold.
 
 use super::{Outcome, Phase, TaskRecord, TaskState};
 
@@ -9,18 +9,18 @@ pub enum ShownState {
     Waiting,
     /// In the queue, and kept from starting by a client.
     Held,
-    /// With an agent that has not started it.
+    /// With an agent that has not started it yet.
     Starting,
     /// Its program runs.
     Running,
-    /// Its program has ended, and its agent tidies up.
+    /// Its program has ended, and its agent cleans up.
     Ending,
-    /// It has finished like this.
+    /// It has finished with this outcome.
     Finished(Outcome),
 }
 
 impl ShownState {
-    /// All of them, in the order in which they are counted.
+    /// All states, in the order in which counts are shown.
     pub const ALL: [Self; 12] = [
         Self::Running,
         Self::Starting,
@@ -36,7 +36,7 @@ impl ShownState {
         Self::Finished(Outcome::Skipped),
     ];
 
-    /// The word, which is also the one on the wire.
+    /// The word, also on the wire.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -55,7 +55,7 @@ impl ShownState {
         }
     }
 
-    /// The state with this word. A dash or an underscore stands for a blank.
+    /// The state with this word. A hyphen or an underscore counts as a blank.
     #[must_use]
     pub fn of_word(word: &str) -> Option<Self> {
         let word = word.trim().to_ascii_lowercase().replace(['-', '_'], " ");
@@ -98,7 +98,7 @@ impl ShownState {
     }
 }
 
-/// Numbers of tasks by their states.
+/// Numbers of tasks by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StateCounts([usize; ShownState::ALL.len()]);
 
@@ -115,7 +115,7 @@ impl StateCounts {
         self.set(state, self.of(state) + 1);
     }
 
-    /// One task less has this state.
+    /// One task fewer has this state.
     pub fn remove(&mut self, state: ShownState) {
         self.set(state, self.of(state) - 1);
     }

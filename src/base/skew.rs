@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Wall;
 
-/// A smaller difference is not worth a word.
+/// A smaller difference is not worth reporting.
 const TOLD_FROM: Duration = Duration::from_secs(1);
 
 /// How far one wall clock is ahead of that of the controller, in microseconds; negative if it is behind.
@@ -22,12 +22,12 @@ impl Skew {
 
     /// The difference in seconds.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "a difference of clocks is told to a tenth of a second")]
+    #[expect(clippy::cast_precision_loss, reason = "a skew is shown to a tenth of a second")]
     pub fn seconds(self) -> f64 {
         self.0 as f64 / 1e6
     }
 
-    /// The difference of so many seconds; `None` for more than 285 years.
+    /// The difference of this many seconds; `None` for more than 285 years.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "the range check keeps the value inside i64")]
     pub fn of_seconds(seconds: f64) -> Option<Self> {
@@ -35,7 +35,7 @@ impl Skew {
         (-9.007_199_254_740_992e15..9.007_199_254_740_992e15).contains(&micros).then(|| Self(micros.round() as i64))
     }
 
-    /// Whether it is above a second, even if it was measured wrongly by so much.
+    /// Whether it exceeds a second, even if the measurement is off by `uncertainty`.
     #[must_use]
     pub fn is_above(self, uncertainty: Duration) -> bool {
         Duration::from_micros(self.0.unsigned_abs()) > TOLD_FROM.saturating_add(uncertainty)

@@ -1,5 +1,5 @@
-//! Where a program comes from, as a task says it: `http://…`, `https://…` or `rsync:…`, and by its ending in which form. And the
-//! sources that the owner of a service allows: `[source] ALLOW_SCHEMES` and `ALLOW_HOSTS`.
+//! The source of a program that a task names: `http://…`, `https://…` or `rsync:…`. Its ending says in which form the
+//! program comes. Also the sources that the owner of a service allows: `[source] ALLOW_SCHEMES` and `ALLOW_HOSTS`.
 
 mod allowed;
 mod name;
@@ -8,21 +8,21 @@ use super::ToolName;
 pub use allowed::{AllowedHost, AllowedSources, InvalidAllowedHost, SourceRefusal};
 pub use name::{InvalidProgramName, ProgramName};
 
-/// The endings, for people.
+/// The valid endings, for people.
 const ENDINGS: &str = ".zip, .tar, .tar.gz, .tar.bz, .tar.bz2, /run.sh or :run.sh";
 
 const RSYNC: &str = "rsync:";
 
-/// A source that can be asked.
+/// A valid source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// As the task says it.
+    /// The text in the task.
     text: String,
     scheme: SourceScheme,
     form: SourceForm,
 }
 
-/// The way in which a source is asked.
+/// The protocol of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceScheme {
     /// `http://`
@@ -38,13 +38,13 @@ pub enum SourceScheme {
 pub enum SourceForm {
     /// A run.sh that is the whole program.
     Script,
-    /// A zip archive with a run.sh at its top, as all archives.
+    /// A zip archive. Like every archive, it has a run.sh at its top.
     Zip,
-    /// An archive of tar.
+    /// A tar archive.
     Tar,
-    /// The same, packed by gzip.
+    /// A tar archive compressed with gzip.
     TarGz,
-    /// The same, packed by bzip2.
+    /// A tar archive compressed with bzip2.
     TarBz2,
 }
 
@@ -53,13 +53,13 @@ pub enum SourceForm {
 pub struct TaskSource {
     /// The name of the program.
     pub program: ToolName,
-    /// Where it is fetched.
+    /// Where it is fetched from.
     pub source: Source,
     /// The SHA-256 that the fetched bytes must have: 64 hexadecimal digits in lower case.
     pub sha256: Option<String>,
-    /// What stands behind `./run.sh` in the line for `sh` that starts it, without a NUL byte; `None` to start run.sh itself.
+    /// The text after `./run.sh` in the line for `sh` that starts it, without a NUL byte; `None` to start run.sh directly.
     pub input: Option<Vec<u8>>,
-    /// The sources that may be asked, also after redirects; `None` for any.
+    /// The sources that may be used, also after redirects; `None` for any.
     pub allowed: Option<AllowedSources>,
 }
 
@@ -92,10 +92,10 @@ pub enum InvalidSource {
     /// It ends with none of the forms.
     #[error("the source {0:?} is of an unknown kind: it must end with {ENDINGS}")]
     Ending(String),
-    /// What rsync or ssh would take for something else than a path or a host.
+    /// rsync or ssh would take it for something other than a path or a host.
     #[error("the source {source_text:?} {why}")]
     Place {
-        /// As the task says it.
+        /// The text in the task.
         source_text: String,
         /// The rest of the sentence.
         why: &'static str,
@@ -103,7 +103,7 @@ pub enum InvalidSource {
 }
 
 impl Source {
-    /// Reads a source.
+    /// Parses a source.
     ///
     /// # Errors
     /// [`InvalidSource`]
@@ -125,38 +125,38 @@ impl Source {
         Ok(Self { text: text.to_owned(), scheme, form })
     }
 
-    /// As the task says it.
+    /// The text in the task.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The way in which it is asked.
+    /// Its protocol.
     #[must_use]
     pub const fn scheme(&self) -> SourceScheme {
         self.scheme
     }
 
-    /// The format of its bytes.
+    /// The format of the fetched bytes.
     #[must_use]
     pub const fn form(&self) -> SourceForm {
         self.form
     }
 
-    /// Whether rsync asks a server of its own kind at this place, and no remote shell.
+    /// Whether rsync reaches this place through an rsync server, not through a remote shell.
     #[must_use]
     pub fn is_of_rsync_server(place: &str) -> bool {
         matches!(RsyncPeer::of(place), RsyncPeer::Server(_))
     }
 
-    /// What rsync is called with.
+    /// The place, as an argument for rsync.
     #[must_use]
     pub fn rsync_path(&self) -> &str {
         self.text.strip_prefix(RSYNC).unwrap_or_default()
     }
 }
 
-/// A query behind the path is no part of an ending: such a source is of an unknown kind.
+/// The form that an ending names. A source with a query after its path has none.
 fn form(text: &str) -> Option<SourceForm> {
     [
         (".zip", SourceForm::Zip),
@@ -171,15 +171,15 @@ fn form(text: &str) -> Option<SourceForm> {
     .find_map(|(ending, form)| text.ends_with(ending).then_some(form))
 }
 
-/// The beginning of the place of an rsync server, in upper or lower case.
+/// The prefix of an rsync server's place. Case is ignored.
 const SERVER: &str = "rsync://";
 
-/// The peer that is asked for a place, as rsync reads it.
+/// The peer of a place, as rsync parses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RsyncPeer<'a> {
     /// The place is on this machine.
     None,
-    /// `[USER@]HOST:PATH`: a first colon without a slash before it ends the host. It is reached through a remote shell.
+    /// `[USER@]HOST:PATH`, reached through a remote shell. The first colon ends the host, unless a slash comes before it.
     Shell(&'a str),
     /// `rsync://[USER@]HOST[:PORT]/MODULE/PATH` or `[USER@]HOST::MODULE/PATH`: an rsync server.
     Server(&'a str),
@@ -207,7 +207,8 @@ impl<'a> RsyncPeer<'a> {
     }
 }
 
-/// rsync hands the host to ssh as an argument of its own, where one that begins with `-` would be an option.
+/// Checks the place of an rsync source. rsync passes the host to ssh as a separate argument, where a leading `-` would
+/// make it an option.
 fn check_place(place: &str) -> Result<(), &'static str> {
     if place.starts_with('-') {
         return Err("begins its path with -, which would be an option");
@@ -223,7 +224,7 @@ fn check_place(place: &str) -> Result<(), &'static str> {
     if fits { Ok(()) } else { Err("has no host that ssh could be given: use A-Z a-z 0-9 . _ - only, not - in front") }
 }
 
-/// The beginning of a source, which may be of any length.
+/// The beginning of a source, for a message. A source may have any length.
 fn shown(text: &str) -> String {
     const CHARS_MAX: usize = 200;
     text.chars().take(CHARS_MAX).collect()

@@ -1,11 +1,11 @@
-//! Durations in sentences for people: log lines, incidents, notes.
+//! Durations in sentences for people, such as log lines and incidents.
 
 use std::time::Duration;
 
 /// A duration with the digits that matter to a person: `12 ms`, `6 s`, `1.5 s`, `10 min`, `2 h 5 min`, `3 d 4 h`.
 #[must_use]
 pub fn span(time: Duration) -> String {
-    // Cut, not rounded: nothing is shown as "60 s".
+    // Truncated, not rounded, so that "60 s" never appears.
     let seconds = time.as_secs();
     let two = |whole: u64, unit: &str, rest: u64, unit_of_rest: &str| match rest {
         0 => format!("{whole} {unit}"),

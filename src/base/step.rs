@@ -1,4 +1,4 @@
-//! The place of one task in its step graph, as its agent needs it, and the locations that tasks hand on.
+//! The position of a task in its step graph, as its agent needs it, and the locations that tasks pass on.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,33 +6,34 @@ use std::time::Duration;
 
 use super::{GraphId, PortName, StepName};
 
-/// The locations that each port of a step was provided with, in order. The location of an empty partition is the empty text.
-/// The lists are shared by the tasks of a step.
+/// The locations that each port of a step was provided with, in order. The location of an empty partition is empty. The
+/// tasks of a step share the lists.
 pub type Inputs = BTreeMap<PortName, Arc<[Arc<str>]>>;
 
-/// The locations that a run provides, in order, for each output with a file. An empty list says that there is no partition.
+/// The locations that a run provides, in order, for each output with a file. An empty list means that there is no
+/// partition.
 pub type Provided = BTreeMap<PortName, Vec<Arc<str>>>;
 
-/// What a task of a step must know beside its own fields.
+/// The data that a task of a step needs besides its own fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepContext {
     /// The graph.
     pub graph: GraphId,
     /// The step.
     pub step: StepName,
-    /// What the task does for it.
+    /// The role of the task in the step.
     pub role: StepRole,
-    /// The number of its partition, from 0, or of the task among those of its role.
+    /// The number of its partition, or of the task among those of its role, from 0.
     pub partition: u32,
-    /// All that its role was provided with.
+    /// All locations that its role was provided with.
     pub inputs: Inputs,
     /// The ports on which it may provide; none for [`StepRole::Prepare`].
     pub outputs: Arc<[PortName]>,
-    /// The time from SIGTERM to SIGKILL if the task is told to finish: `STEP_GRACE`.
+    /// The time from SIGTERM to SIGKILL when the task is told to finish: `STEP_GRACE`.
     pub grace: Duration,
 }
 
-/// What a task does for its step.
+/// The role of a task in its step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StepRole {
     /// It processes the main inputs.
@@ -42,11 +43,11 @@ pub enum StepRole {
 }
 
 impl StepContext {
-    /// Most locations that one task may provide, on all its ports together. As many partitions may reach the steps of a whole
-    /// graph by default.
+    /// Maximum number of locations that one task may provide, on all its ports together. A whole graph may have as many
+    /// partitions by default.
     pub const PROVIDED_MAX: usize = 100_000;
 
-    /// Bytes of these locations as JSON: 10,000 long paths fit.
+    /// Maximum bytes of these locations as JSON: 10,000 long paths fit.
     pub const PROVIDED_BYTES_MAX: usize = 4 << 20;
 }
 
@@ -61,10 +62,10 @@ pub enum InvalidLocation {
     Character,
 }
 
-/// Longest location: as long as the longest path.
+/// Longest location: that of the longest path.
 const LOCATION_BYTES_MAX: usize = 4096;
 
-/// Checks a text that is to be a location.
+/// Checks a text and makes it a location.
 ///
 /// # Errors
 /// When it is too long, or contains a newline or a NUL.

@@ -1,4 +1,4 @@
-//! The record of a task: what the controller knows, stores and shows.
+//! The record of a task: what the controller knows, stores and shows of it.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ pub struct TaskRecord {
     pub id: TaskId,
     /// Name of the tool.
     pub tool: ToolName,
-    /// The version of the tool that its name stood for when the task was accepted, if the controller held one.
+    /// The version of the tool at the time when the task was accepted, if the controller held one.
     pub pin: Option<ToolDigest>,
     /// The files that travel with it, if it names any; part of its submitted fields.
     pub files: Option<Arc<TaskFiles>>,
@@ -29,21 +29,21 @@ pub struct TaskRecord {
     pub parent: Option<TaskId>,
     /// Moment of acceptance.
     pub submitted_at: Wall,
-    /// Number of runs before the present one.
+    /// Number of runs before the current one.
     pub round: Round,
     /// Policy that its submitter demands.
     pub policy: Arc<Policy>,
     /// Its job and its dependencies, if it has any.
     pub relations: Option<Arc<Relations>>,
-    /// The terms of [`Relations::after`] that have not been met, by their numbers. It does not start before all are.
+    /// The terms of [`Relations::after`] that have not been met, by index. It does not start before all are met.
     pub unmet: Vec<u16>,
-    /// Draws on each budget of the policy.
+    /// The used part of each budget of the policy.
     pub counts: Counts,
     /// Number of changes of its state that have been published: `__SEQ__` of the latest one.
     pub pushes: u32,
-    /// The kill that ends its present run, or has ended the task. Boxed, because most tasks are never killed.
+    /// The kill that is ending its current run, or has ended the task. Boxed, because most tasks are never killed.
     pub kill: Option<Box<Kill>>,
-    /// Whether its last run was given up while its agent was silent, so that processes of it may be left there.
+    /// Whether its last run was given up while its agent was silent, so that processes of it may still run there.
     pub unconfirmed: bool,
     /// Since when a client keeps it from starting.
     pub held: Option<Wall>,
@@ -51,17 +51,18 @@ pub struct TaskRecord {
     pub acknowledgement: Acknowledgement,
     /// The earlier rounds, oldest first; at most [`TaskRecord::PAST_ROUNDS_MAX`].
     pub past: Vec<PastRound>,
-    /// Rounds that ended by then because of a full disk do not keep it from their agents. Not stored: it follows from their times.
+    /// Rounds up to this moment that ended because their agent was unfit no longer keep it from that agent. Not stored:
+    /// it follows from their times.
     pub agents_trusted: Wall,
     /// Its phase, with the data of that phase.
     pub state: TaskState,
 }
 
 impl TaskRecord {
-    /// Largest number of past rounds; the oldest are dropped.
+    /// Maximum number of past rounds. The oldest are dropped.
     pub const PAST_ROUNDS_MAX: usize = 20;
 
-    /// A task that has just been accepted and waits for its first round, without address and relations.
+    /// A task that was just accepted and waits for its first round, without address and relations.
     #[must_use]
     pub fn accepted(id: TaskId, tool: ToolName, submitted: Arc<str>, policy: Arc<Policy>, at: Wall) -> Self {
         let policy = policy.accepted(at);
@@ -90,14 +91,14 @@ impl TaskRecord {
         }
     }
 
-    /// The phase of the task. One whose run is out of contact waits for another round.
+    /// The phase of the task. A task whose run is out of contact is waiting for another round.
     #[must_use]
     pub const fn phase(&self) -> Phase {
         self.state.phase()
     }
 
-    /// The state that is stored: a run that is out of contact is stored as it was, because the next controller has to hear from
-    /// its agent, too.
+    /// The state to store. A run that is out of contact is stored as it was, because the next controller has to hear
+    /// from its agent, too.
     #[must_use]
     pub fn stored_state(&self) -> &TaskState {
         match &self.state {
@@ -112,20 +113,20 @@ impl TaskRecord {
         matches!(self.state, TaskState::OutOfContact { .. })
     }
 
-    /// Its part in its job, if it has one.
+    /// Its membership in its job, if it has one.
     #[must_use]
     pub fn membership(&self) -> Option<&Membership> {
         self.relations.as_deref()?.job.as_ref()
     }
 
-    /// Its place in a step graph, if it is a task of a step.
+    /// Its position in a step graph, if it is a task of a step.
     #[must_use]
     pub fn place(&self) -> Option<&StepPlace> {
         self.relations.as_deref()?.step.as_ref()
     }
 
-    /// The phase that clients see: a task that has not started in the list of an agent waits, and a run that is out of contact
-    /// keeps its phase until another round begins.
+    /// The phase that clients see. A task that has not started in an agent's list is waiting, and a run that is out of
+    /// contact keeps its phase until another round begins.
     #[must_use]
     pub fn shown_phase(&self) -> Phase {
         match self.stored_state() {
@@ -146,7 +147,7 @@ impl TaskRecord {
         self.unmet.first().and_then(|number| self.after().get(usize::from(*number)))
     }
 
-    /// Whether new children are refused, because its present run is ending or has ended.
+    /// Whether new children are refused, because its current run is ending or has ended.
     #[must_use]
     pub fn gets_no_children(&self) -> bool {
         self.stored_state().phase() >= Phase::Ended || self.kill.is_some()
@@ -161,7 +162,7 @@ impl TaskRecord {
         size_of::<Self>() + self.submitted.len() + relations + results.sum::<usize>()
     }
 
-    /// The run that is under way, or whose result ended the task: the run that its agent reports on.
+    /// The current run, or the run whose result ended the task: the one that its agent reports on.
     #[must_use]
     pub fn assignment(&self) -> Option<&Assignment> {
         match &self.state {
@@ -170,7 +171,7 @@ impl TaskRecord {
         }
     }
 
-    /// The run that is under way, or the last one before the end, whatever its result.
+    /// The current run, or the last one before the end, whatever its result.
     #[must_use]
     pub fn last_run(&self) -> Option<&Assignment> {
         match self.stored_state() {
@@ -186,13 +187,13 @@ impl TaskRecord {
         }
     }
 
-    /// The lease of its present run, if the task is exclusive.
+    /// The lease of its current run, if the task is exclusive.
     #[must_use]
     pub fn lease(&self) -> Option<&Lease> {
         self.last_run().and_then(|run| run.lease.as_deref())
     }
 
-    /// How long updates about its present or last run may be delayed for batching.
+    /// How long updates about its current or last run may be delayed for batching.
     #[must_use]
     pub fn batch_delay(&self) -> Duration {
         self.last_run().map(|run| run.batch_delay).unwrap_or_default()
@@ -222,16 +223,16 @@ pub enum TaskState {
         /// Earliest start.
         not_before: Option<Wall>,
     },
-    /// Its agent is silent. The task is in the queue for another round, and in its present round until that begins: if the agent
-    /// comes back before, the run goes on.
+    /// Its agent is silent. The task is queued for another round, but stays in its current round until that begins: if
+    /// the agent comes back first, the run continues.
     OutOfContact {
-        /// The state of the run when its agent was heard last.
+        /// The state of the run when its agent was last heard.
         was: Box<TaskState>,
         /// The moment at which its agent was taken for lost.
         since: Wall,
         /// Earliest start of another round.
         not_before: Option<Wall>,
-        /// Whether another round is held back, because the silence may be that of the controller.
+        /// Whether another round is held back, because the controller may itself be cut off.
         suspected: bool,
     },
     /// Handed to an agent.
@@ -253,7 +254,7 @@ pub enum TaskState {
         at: Wall,
         /// Final outcome.
         outcome: Outcome,
-        /// The last run with its result, as far as they are known.
+        /// The last run and its result, as far as they are known.
         run: Option<(Box<Assignment>, Option<Arc<RunResult>>)>,
     },
 }
@@ -288,7 +289,7 @@ impl TaskState {
 /// The address of a machine.
 pub type HostAddress = IpAddr;
 
-/// The address in a text, if it is one of another machine.
+/// The address in a text, if it belongs to another machine.
 #[must_use]
 pub fn address_elsewhere(text: &str) -> Option<HostAddress> {
     text.parse().ok().filter(|address: &HostAddress| !address.to_canonical().is_loopback())
@@ -297,11 +298,11 @@ pub fn address_elsewhere(text: &str) -> Option<HostAddress> {
 /// One round of a task on one agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment {
-    /// The agent that has it.
+    /// The agent that has the run.
     pub agent: AgentId,
     /// Moment at which the agent got it.
     pub dispatched_at: Wall,
-    /// The same on the monotonic clock of this controller; `None` if an earlier controller handed it out. Not stored.
+    /// The same on this controller's monotonic clock; `None` if an earlier controller dispatched it. Not stored.
     pub dispatched: Option<Mono>,
     /// Whether the agent gets the task only after the store has committed the dispatch. Not stored.
     pub after_commit: bool,
@@ -311,26 +312,26 @@ pub struct Assignment {
     pub times: PhaseTimes,
     /// The lease of an exclusive run. Boxed, because most runs have none.
     pub lease: Option<Box<Lease>>,
-    /// Its place in a list of its agent, behind a task that has not ended.
+    /// Its place in its agent's list, after a task that has not ended.
     pub ahead: Option<Box<ListPlace>>,
-    /// The address of the machine of its agent, if that is another one than the controller's.
+    /// The address of its agent's machine, if that is not the controller's.
     pub host: Option<HostAddress>,
-    /// What the run tells about how far it is, until it has ended. Not stored. Boxed, because most runs tell nothing.
+    /// The progress that the run reports, until it ends. Not stored. Boxed, because most runs report none.
     pub progress: Option<Box<ToldProgress>>,
 }
 
-/// The newest progress that a run has told.
+/// The latest progress that a run has reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToldProgress {
-    /// Its content.
+    /// The progress.
     pub progress: Progress,
     /// The moment at which it arrived.
     pub at: Wall,
-    /// Numbers of pushes up to this one are stored, so that none is used again after a restart.
+    /// The stored upper bound of [`TaskRecord::pushes`], so that no number is used again after a restart.
     pub stored_pushes: u32,
 }
 
-/// The place of a task in a list of its agent.
+/// The place of a task in its agent's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListPlace {
     /// The number of the list.
@@ -340,7 +341,7 @@ pub struct ListPlace {
 }
 
 impl Assignment {
-    /// Whether this run is with that agent and, if it holds a lease, with that session of it.
+    /// Whether this agent has the run and, if the run holds a lease, in this session.
     #[must_use]
     pub fn is_with(&self, agent: &AgentId, session: Session) -> bool {
         self.agent == *agent && self.lease.as_ref().is_none_or(|lease| lease.session == session)
@@ -352,11 +353,11 @@ impl Assignment {
 pub struct Kill {
     /// Moment of the request.
     pub at: Wall,
-    /// The requester.
+    /// Its cause.
     pub cause: KillCause,
 }
 
-/// The origin of a kill.
+/// The cause of a kill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KillCause {
     /// A TASK/KILL, with the reason that its sender gave.
@@ -367,9 +368,9 @@ pub enum KillCause {
     Expired,
     /// The time limit of the run has passed. It is the only cause that allows another round.
     TimedOut,
-    /// It waited for something that cannot happen, in this sentence.
+    /// It waited for something that cannot happen, as this sentence says.
     Skipped(Arc<str>),
-    /// Its step graph ends, in this sentence.
+    /// Its step graph is ending, as this sentence says.
     GraphEnds(Arc<str>),
     /// The store could not take its submit, which was refused.
     Unstored,
@@ -424,7 +425,7 @@ pub struct PastRound {
 }
 
 impl PastRound {
-    /// Bytes that are kept of each text of a past round: enough to see why it failed.
+    /// Bytes kept of each text of a past round: enough to see why it failed.
     pub const TAIL_BYTES_MAX: usize = 2000;
 }
 
@@ -443,11 +444,11 @@ pub enum RoundEnd {
     Returned,
     /// A client asked for another round.
     Retried,
-    /// Its agent does not have the tool, which another agent has.
+    /// Its agent lacks the tool, and another agent has it.
     NoTool,
     /// The disk of its agent is full, and another agent may run it.
     DiskFull,
-    /// The machine of its agent does not have the folder of its command, or its client, and an agent of another machine may run it.
+    /// Its agent's machine lacks the folder of its command, or its client, and an agent on another machine may run it.
     NotHere,
 }
 

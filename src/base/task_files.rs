@@ -1,4 +1,4 @@
-//! Files that travel with a task: those that it gets, and those that are kept when its run has ended.
+//! Files that travel with a task: its inputs, and the files kept when its run has ended.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -8,8 +8,8 @@ use std::sync::Arc;
 use super::os_text::{is_byte, letters, os_len, shown};
 use super::{ToolDigest, os_bytes};
 
-/// The place of a file in the folder in which a run starts: a relative path of normal components, with `/` between them, in the form of
-/// [`super::os_text()`].
+/// The place of a file in the folder in which a run starts: a relative path of normal components, separated by `/`, in
+/// the form of [`super::os_text()`].
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileName(Arc<str>);
 
@@ -30,7 +30,7 @@ pub enum InvalidFileName {
         FileName::PART_BYTES_MAX
     )]
     Long,
-    /// It begins at the root.
+    /// It is absolute.
     #[error("is an absolute path; it must be relative to the folder in which the run starts")]
     Absolute,
     /// A component is `.`, `..` or empty.
@@ -42,9 +42,9 @@ pub enum InvalidFileName {
 }
 
 impl FileName {
-    /// Most bytes of a path.
+    /// Maximum bytes of a path.
     pub const BYTES_MAX: usize = 1024;
-    /// Most bytes of a component: what Linux accepts.
+    /// Maximum bytes of a component, as in Linux.
     pub const PART_BYTES_MAX: usize = 255;
 
     /// Checks a path.
@@ -58,7 +58,7 @@ impl FileName {
         if text.starts_with('/') {
             return Err(InvalidFileName::Absolute);
         }
-        // A NUL that is no escape is one itself.
+        // `os_bytes` returns `None` for a NUL that is not part of an escape.
         let is_plain = |letter: &str| is_byte(letter) || !letter.contains(char::is_control);
         if os_bytes(text).is_none() || !letters(text).all(is_plain) {
             return Err(InvalidFileName::Control);
@@ -72,7 +72,7 @@ impl FileName {
         Ok(Self(text.into()))
     }
 
-    /// The text of the path, for a message.
+    /// The path as a message text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -80,7 +80,7 @@ impl FileName {
 
     /// Its components.
     pub fn parts(&self) -> impl DoubleEndedIterator<Item = OsString> {
-        // Each part of such a text is one.
+        // A component of a valid text is valid itself.
         self.0.split('/').map(|part| os_bytes(part).unwrap_or_default())
     }
 
@@ -90,7 +90,7 @@ impl FileName {
         self.parts().collect()
     }
 
-    /// Whether a file here needs a folder where the other one is a file.
+    /// Whether this path needs a folder where `other` is a file.
     #[must_use]
     pub fn is_below(&self, other: &Self) -> bool {
         self.0.strip_prefix(&*other.0).is_some_and(|rest| rest.starts_with('/'))
@@ -124,7 +124,7 @@ impl FilePattern {
         self.0.as_str()
     }
 
-    /// The largest number of components of a place that it matches; `None` if there is none.
+    /// The largest number of components that a matching path can have; `None` if it is unlimited.
     #[must_use]
     pub fn depth_max(&self) -> Option<usize> {
         let mut parts = self.as_str().split('/');
@@ -137,7 +137,7 @@ impl FilePattern {
         self.matches_text(name.as_str())
     }
 
-    /// Whether it matches a path, which may be no name of a file that travels.
+    /// Whether it matches a path that need not be a valid [`FileName`].
     #[must_use]
     pub fn matches_text(&self, path: &str) -> bool {
         let (patterns, parts): (Vec<_>, Vec<_>) = (self.as_str().split('/').collect(), path.split('/').collect());
@@ -153,8 +153,8 @@ impl FilePattern {
     }
 }
 
-/// Whether a sequence matches a pattern in which some items stand for any number of items. The time is bounded by the product of
-/// the lengths: only the last such item is ever tried again.
+/// Whether a sequence matches a pattern in which some items match any number of items. The time is bounded by the
+/// product of the lengths, because only the last such item is ever retried.
 fn is_match<T>(pattern: &[T], items: &[T], is_any: impl Fn(&T) -> bool, is_equal: impl Fn(&T, &T) -> bool) -> bool {
     let (mut at, mut item, mut retry) = (0, 0, None);
     while let Some(present) = items.get(item) {
@@ -195,7 +195,7 @@ pub struct TaskFiles {
 }
 
 impl TaskFiles {
-    /// Most inputs of a task, and most patterns.
+    /// Maximum number of inputs, and of patterns.
     pub const NAMED_MAX: usize = 100;
 }
 
@@ -204,9 +204,9 @@ impl TaskFiles {
 pub struct KeptFiles {
     /// The files, in the order of their names.
     pub files: Vec<KeptFile>,
-    /// Which other files match and why they are not kept, as sentences; or empty.
+    /// Which other matching files are not kept and why, as sentences; or empty.
     pub note: String,
-    /// Which patterns match no file that the run has made or changed, as a sentence; or empty.
+    /// A sentence about patterns that match no file that the run has made or changed; or empty.
     pub idle: String,
 }
 
@@ -224,13 +224,13 @@ pub struct KeptFile {
 }
 
 impl KeptFiles {
-    /// Most files of a run that are kept. Their list is a field of the result.
+    /// Maximum number of kept files. Their list is a field of the result.
     pub const FILES_MAX: usize = 100;
-    /// Most bytes of the names of all these files.
+    /// Maximum bytes of the names of all these files.
     pub const NAMES_BYTES_MAX: usize = 8192;
-    /// Most bytes of the patterns that are named as idle.
+    /// Maximum bytes of the patterns that are named as idle.
     pub const IDLE_BYTES_MAX: usize = 1000;
-    /// Most bytes of the note.
+    /// Maximum bytes of the note.
     pub const NOTE_BYTES_MAX: usize = 2000;
 
     /// Bytes of memory that the list costs.
@@ -246,7 +246,7 @@ impl KeptFiles {
         Some(self.note.as_str()).filter(|note| !note.is_empty())
     }
 
-    /// Says that these patterns match no file that the run has made or changed. Those beyond a limit are counted.
+    /// Notes that these patterns match no file that the run has made or changed. Those beyond a limit are only counted.
     pub fn add_idle<'a>(&mut self, patterns: impl Iterator<Item = &'a FilePattern>) {
         let (mut named, mut bytes, mut others) = (Vec::new(), 0, 0);
         for pattern in patterns {
@@ -265,7 +265,7 @@ impl KeptFiles {
         }
     }
 
-    /// Adds a sentence to the note. Those beyond its limit are replaced by one that says so.
+    /// Adds a sentence to the note. Beyond its limit, the note ends with a hint that there is more.
     pub fn add_note(&mut self, sentence: &str) {
         const MORE: &str = "; and more";
         if self.note.ends_with(MORE) {

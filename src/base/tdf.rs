@@ -1,4 +1,4 @@
-//! TDF: ids of tasks and workers, names of workers, states, numbers, and what fences a run.
+//! TDF: ids of tasks and workers, names of workers, states, numbers, and the fence of a run.
 
 pub mod number;
 
@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// The id of a task: what the counter `task_id` of its namespace has counted, from 1.
+/// The id of a task: a value of the counter `task_id` of its namespace, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(pub u64);
 
@@ -16,7 +16,7 @@ impl fmt::Display for TaskId {
     }
 }
 
-/// A text that is no id of a task.
+/// A text that is not the id of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a whole number from 1 on, without zeros in front")]
 pub struct InvalidTaskId;
@@ -25,7 +25,7 @@ impl FromStr for TaskId {
     type Err = InvalidTaskId;
 
     fn from_str(text: &str) -> Result<Self, InvalidTaskId> {
-        // A second way to write a number would be a second key for the same task.
+        // A second form of a number would be a second key for the same task.
         let canonical = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
         text.parse().ok().filter(|_| canonical).map(Self).ok_or(InvalidTaskId)
     }
@@ -51,10 +51,10 @@ pub struct WorkerName(Arc<str>);
 pub struct InvalidWorkerName(String);
 
 impl WorkerName {
-    /// A name is a part of the names of output files, and a file name has at most 255 bytes.
+    /// Longest name. It is part of the names of output files, and a file name has at most 255 bytes.
     pub const BYTES_MAX: usize = 128;
 
-    /// Checks and takes a name.
+    /// Checks a text and makes it a name.
     ///
     /// # Errors
     /// When the text is empty, too long, or could leave the folder of the output files or the line of a log.
@@ -87,15 +87,15 @@ impl fmt::Debug for WorkerName {
 
 /// The states of a task (docs/sources/tdf.md, 1). Each is a sorted set of ids.
 ///
-/// `Timeout` and `Failure` are transient: the original lets a task be seen in them between two moves; llts passes through them
-/// within one.
+/// `Timeout` and `Failure` are transient: the original exposes them between two moves, but llts passes through them
+/// within a single move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum State {
     /// Waits for a worker.
     Open,
     /// A worker has it.
     Running,
-    /// A worker has reported; the server has not judged yet.
+    /// A worker has reported; the server has not evaluated the result yet.
     Executed,
     /// A run took too long; the server has not decided what follows.
     Timeout,
@@ -114,7 +114,7 @@ pub enum State {
 }
 
 impl State {
-    /// Every state, in the order in which people are shown them.
+    /// Every state, in the order in which people see them.
     pub const ALL: [Self; 10] = [
         Self::Open,
         Self::Running,
@@ -130,15 +130,9 @@ impl State {
 
     /// The states that a manager handles, in the order of the original's rounds.
     pub const ENDED: [Self; 4] = [Self::Succeeded, Self::Failed, Self::TimedOut, Self::Expired];
-
-    /// Whether a manager is to handle a task in this state.
-    #[must_use]
-    pub fn is_ended(self) -> bool {
-        Self::ENDED.contains(&self)
-    }
 }
 
-/// One run of a task: whatever is said of it counts only while all of this holds.
+/// Identifies one run of a task. A message about the run counts only while all of this holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fence {
     /// The task.
@@ -147,7 +141,7 @@ pub struct Fence {
     pub round: u32,
     /// The worker that claimed it.
     pub worker: WorkerName,
-    /// `R:running` as it is written.
+    /// The text of `R:running`.
     pub started: String,
 }
 

@@ -1,4 +1,4 @@
-//! What a task waits for besides its turn: the terms of `__AFTER__`.
+//! The terms of `__AFTER__`, which a task waits for besides its turn.
 
 use std::fmt;
 
@@ -9,23 +9,23 @@ use super::{JobName, Outcome, TaskId};
 pub struct Term {
     /// The end that meets it.
     pub wanted: Wanted,
-    /// The task or the job that must end so.
+    /// The task or job that must end like that.
     pub of: Prior,
 }
 
 /// The end that meets a term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Wanted {
-    /// Success; of a job: of every task that it had when the term was accepted.
+    /// Success; for a job, of every task that it had when the term was accepted.
     Success,
-    /// Any end; of a job: of every such task.
+    /// Any end; for a job, of every such task.
     End,
-    /// A failure; of a job: of one such task.
+    /// A failure; for a job, of one such task.
     Failure,
 }
 
 impl Wanted {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::Success, Self::End, Self::Failure];
 
     /// The prefix of a term.
@@ -38,8 +38,7 @@ impl Wanted {
         }
     }
 
-    /// Whether this outcome of a task meets a term about that task. A task that was skipped has neither succeeded nor
-    /// failed.
+    /// Whether this outcome of a task meets a term about that task. A skipped task has neither succeeded nor failed.
     #[must_use]
     pub const fn is_met_by(self, outcome: Outcome) -> bool {
         match self {

@@ -4,7 +4,8 @@ use std::fmt;
 use std::ops::Add;
 use std::time::Duration;
 
-/// Ten years, the longest duration that may be requested: longer than any task lives, and all sums stay within the clocks.
+/// Ten years, the longest duration that may be requested. It exceeds the life of any task, and sums with it do not
+/// overflow.
 pub const SECONDS_MAX: f64 = 315_360_000.0;
 
 /// A point on the monotonic clock, in nanoseconds since an arbitrary start. Never stored, never sent.
@@ -18,7 +19,7 @@ impl Mono {
         Self(nanos)
     }
 
-    /// The point that lies `duration` before this one, or the start of the clock if that is later.
+    /// The point `duration` before this one, or the start of the clock if that is later.
     #[must_use]
     pub fn before(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))
@@ -39,7 +40,7 @@ impl Add<Duration> for Mono {
     }
 }
 
-/// A point on the wall clock, in microseconds since the Unix epoch. May jump in either direction.
+/// A point on the wall clock, in microseconds since the Unix epoch. The clock may jump in either direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Wall(u64);
 
@@ -56,7 +57,7 @@ impl Wall {
         self.0
     }
 
-    /// The point that lies `duration` before this one, or the Unix epoch if that is later.
+    /// The point `duration` before this one, or the Unix epoch if that is later.
     #[must_use]
     pub fn before(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)))
@@ -68,7 +69,7 @@ impl Wall {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }
 
-    /// Reads Unix seconds with decimals; `None` if they are not a moment since the epoch.
+    /// Converts Unix seconds with decimals; `None` if they are not a moment since the epoch.
     #[must_use]
     #[expect(
         clippy::cast_possible_truncation,
@@ -103,7 +104,7 @@ const DECIMALS: usize = 6;
 /// Bytes of the longest text of a moment: the digits of the largest number, and a point.
 pub(super) const WALL_BYTES_MAX: usize = u64::MAX.ilog10() as usize + 2;
 
-/// The text of a moment: unix seconds with six decimals. A short task has a score of them, so it is made without the general
+/// The text of a moment: unix seconds with six decimals. Even a short task has about twenty, so they avoid the general
 /// formatter, which would cost more than the rest of their JSON.
 #[derive(Clone, Copy, Debug)]
 pub struct WallText {
@@ -128,7 +129,7 @@ impl Wall {
         WallText { text, at }
     }
 
-    /// Puts its text before a place, at least [`WALL_BYTES_MAX`] bytes from the beginning, and returns where it begins.
+    /// Writes its text so that it ends at `end`, which must be at least [`WALL_BYTES_MAX`], and returns where it begins.
     pub(super) fn write_before(self, end: usize, text: &mut [u8]) -> usize {
         const BEFORE_POINT: u64 = 10_u64.pow(DECIMALS as u32);
         let digit = |number: &mut u64| {
@@ -157,7 +158,7 @@ impl fmt::Display for Wall {
     }
 }
 
-/// The moment of an event on both clocks; the shell reads it once per turn.
+/// The moment of an event on both clocks. The shell reads it once per turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Now {
     /// For deadlines.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Mono;
 
-/// The deadlines of one engine; each reason has at most one. All operations are O(log n).
+/// The deadlines of one engine. Each reason has at most one. All operations are O(log n).
 #[derive(Clone, Debug)]
 pub struct Timers<K> {
     by_time: BTreeSet<(Mono, K)>,
@@ -33,8 +33,8 @@ impl<K: Ord + Clone> Timers<K> {
         }
     }
 
-    /// Sets a deadline, unless one at least as early is set. A deadline that is postponed again and again is thus moved
-    /// only when it is reached: the owner then sets the real one.
+    /// Sets a deadline, unless one at least as early is set. A deadline that is often postponed is then moved only when
+    /// it is reached, and the owner sets the real one.
     pub fn set_earlier(&mut self, reason: K, at: Mono) {
         if self.by_reason.get(&reason).is_none_or(|set| at < *set) {
             self.set(reason, at);

@@ -26,10 +26,10 @@ static FETCHED: LazyLock<ToolName> = LazyLock::new(|| ToolName(":fetched".into()
 pub struct InvalidToolName(String);
 
 impl ToolName {
-    /// Longest name: more than any sensible one, and short enough for every file system with `.tar.gz` appended.
+    /// Longest name: longer than any sensible one, yet short enough for every file system with `.tar.gz` appended.
     pub const BYTES_MAX: usize = 128;
 
-    /// Whether a name may have this byte. The names of programs have the same ones.
+    /// Whether a name may contain this byte. The same holds for names of programs.
     pub(super) fn is_letter(byte: u8) -> bool {
         byte.is_ascii_alphanumeric() || b"._+-".contains(&byte)
     }
@@ -70,13 +70,13 @@ impl ToolName {
         *self == *COMMAND
     }
 
-    /// The element of a set of tools that stands for every tool that the controller holds ([`super::ToolSet`]).
+    /// The element of a [`super::ToolSet`] that represents every tool that the controller holds.
     #[must_use]
     pub fn fetched() -> Self {
         FETCHED.clone()
     }
 
-    /// Whether it names an archive, and not a built-in operation or the mark of an agent that fetches tools.
+    /// Whether it names an archive, not a built-in operation or the mark of an agent that fetches tools.
     #[must_use]
     pub fn is_archive(&self) -> bool {
         !self.0.starts_with(':')
@@ -91,7 +91,7 @@ impl ToolName {
         built_in.map_or_else(|| Self::new(text), |operation| Ok((*operation).clone()))
     }
 
-    /// The name of the folder below the folder of a task in which it runs.
+    /// The name of the folder in which it runs, below the folder of a task.
     #[must_use]
     pub fn folder_name(&self) -> &str {
         self.0.strip_prefix(':').unwrap_or(&self.0)

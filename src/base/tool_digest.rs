@@ -1,4 +1,4 @@
-//! The SHA-256 of a tool's archive: the name of exactly one version of it.
+//! The SHA-256 of a tool's archive, which identifies exactly one version of it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -33,7 +33,8 @@ impl ToolDigest {
 
 impl fmt::Display for ToolDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Each record and each answer with a task contains one: the general formatter would cost more than the rest of the record.
+        // Every record of a task, and every answer with one, contains a digest. The general formatter would cost more
+        // than the rest.
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut text = [[0; 2]; 32];
         for (pair, byte) in text.iter_mut().zip(self.0) {

@@ -1,20 +1,21 @@
-//! What a tool says about itself in its `tool.toml`, and a version of a tool as the controller keeps it.
+//! The contents of a tool's `tool.toml`, and a version of a tool as the controller keeps it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::{EndSignal, FileName, FilePattern, Scalar, ToolDigest, ToolName, Wall};
 
-/// The content of a `tool.toml`. Without parameters, a tool takes any.
+/// The content of a `tool.toml`. A tool that declares no parameters takes any.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolManifest {
     /// A text for people; empty if there is none.
     pub description: String,
     /// The parameters, in the order of the file.
     pub parameters: Vec<ToolParameter>,
-    /// The first signal to its run.sh when that is to end, for a task that names none.
+    /// The first signal to its run.sh when that must end, for a task that names none.
     pub end_signal: Option<EndSignal>,
-    /// The places of inputs that the tool expects; other inputs of senders that may not send commands come into a folder.
+    /// The places of inputs that the tool expects. Other inputs go into a separate folder if their sender may not send
+    /// commands.
     pub inputs: Vec<FilePattern>,
     /// How it stays for one task after the other; `None` for a tool that is started for each task.
     pub stay: Option<Stay>,
@@ -51,7 +52,7 @@ pub struct ToolParameter {
     pub name: String,
     /// The type of its value.
     pub kind: ParameterKind,
-    /// The value for a submit that has none.
+    /// The value for a submit without one.
     pub default: Option<Scalar>,
     /// Whether a submit without it is refused.
     pub required: bool,
@@ -92,7 +93,8 @@ impl ParameterKind {
         Self::ALL.into_iter().find(|kind| kind.word() == word)
     }
 
-    /// Whether a value is of this type. The command line sends every value as a text, so a text counts as what it shows.
+    /// Whether a value is of this type. The command line sends every value as a text, so a text counts as the value it
+    /// contains.
     #[must_use]
     pub fn admits(self, value: &Scalar) -> bool {
         let text = value.as_text();
@@ -121,26 +123,26 @@ pub struct HeldTool {
     pub digest: ToolDigest,
     /// Bytes of the archive.
     pub size: u64,
-    /// Since when the name stands for this version.
+    /// Since when the name refers to this version.
     pub at: Wall,
-    /// The origin: a person for a pushed version, the folder of the controller otherwise.
+    /// The origin: a person for a pushed version, otherwise the controller's folder.
     pub by: Arc<str>,
-    /// What its `tool.toml` says; `None` without one.
+    /// Its `tool.toml`; `None` without one.
     pub manifest: Option<Arc<ToolManifest>>,
     /// The content of its folder.
     pub paths: ToolPaths,
 }
 
-/// The paths of the files, folders and links of a version of a tool, in its folder, in order. None are known of a version that has
-/// more than [`Self::BYTES_MAX`] bytes of them.
+/// The sorted paths of the files, folders and links of a version of a tool, in its folder. If they have more than
+/// [`Self::BYTES_MAX`] bytes, none are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolPaths(Arc<[Box<str>]>);
 
 impl ToolPaths {
-    /// A controller has them in memory, and may hold thousands of tools.
+    /// Maximum bytes of the paths. A controller keeps them in memory, and may hold thousands of tools.
     pub const BYTES_MAX: usize = 64 << 10;
 
-    /// The paths of a version; that of a folder ends with a slash.
+    /// The paths of a version. The path of a folder ends with a slash.
     #[must_use]
     pub fn new(paths: impl IntoIterator<Item = String>) -> Self {
         let mut known: Vec<Box<str>> = paths.into_iter().map(String::into_boxed_str).collect();
@@ -151,14 +153,15 @@ impl ToolPaths {
         Self(known.into())
     }
 
-    /// Whether a file, folder or link is known to have this path, or one that is no folder has the path of a folder on the way to it.
+    /// Whether something is known to exist at this path, or something other than a folder at the path of one of its
+    /// parents.
     #[must_use]
     pub fn has(&self, name: &FileName) -> bool {
         let (name, in_it) = (name.as_str(), format!("{name}/"));
         let from = |start: &str| self.0.get(self.0.partition_point(|path| **path < *start));
         let is_no_folder = |path: &str| from(path).is_some_and(|known| **known == *path);
         let mut on_the_way = name.match_indices('/').map(|(at, _)| &name[..at]);
-        // An archive may have files in a folder that it does not list.
+        // An archive may have files in a folder that it does not list separately.
         is_no_folder(name) || from(&in_it).is_some_and(|path| path.starts_with(&in_it)) || on_the_way.any(is_no_folder)
     }
 }

@@ -1,8 +1,8 @@
 //! The tools of an agent: those that it reports in a heartbeat, and those that the controller has learned of since.
 //!
-//! As text, on the wire and for people: names separated by commas; `*` for every tool; `*,-a,-b` for every tool but two.
-//! The text says nothing about the built-in operations, which are elements of the set like tools; nor whether the agent fetches tools
-//! that it lacks from the controller, for which [`ToolName::fetched`] is an element.
+//! As text, on the wire and for people, a set is a list of names separated by commas; `*` means every tool, and
+//! `*,-a,-b` every tool but two. The text omits two kinds of elements: the built-in operations, and
+//! [`ToolName::fetched`], which says that the agent fetches tools that it lacks from the controller.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use super::{InvalidToolName, ToolName};
 pub enum ToolSet {
     /// These tools and no others.
     Only(Vec<ToolName>),
-    /// Every tool except these: an agent that reports no tools is assumed to have each one until it lacks it.
+    /// Every tool except these: an agent that reports no tools is assumed to have each one until it turns out to lack it.
     AllBut(Vec<ToolName>),
 }
 
@@ -51,19 +51,20 @@ impl ToolSet {
         self.has(&ToolName::command())
     }
 
-    /// The set with programs that the agent fetches added.
+    /// The set with fetched programs added.
     #[must_use]
     pub fn and_sources(&self) -> Self {
         self.changed(&ToolName::source(), true)
     }
 
-    /// The set with all that an agent of this program can do without an archive of its own: the built-in operations, and fetching.
+    /// The set with everything that an agent of this program can do without an archive: the built-in operations and
+    /// fetching.
     #[must_use]
     pub fn and_built_ins(&self) -> Self {
         self.and_commands().and_sources().and_fetched()
     }
 
-    /// Whether programs that the agent fetches are in the set.
+    /// Whether fetched programs are in the set.
     #[must_use]
     pub fn has_sources(&self) -> bool {
         self.has(&ToolName::source())

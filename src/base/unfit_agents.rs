@@ -1,5 +1,5 @@
-//! The agents that a task stays away from, for a time: their disk had no room for it, or their machine does not
-//! have its folder or its client.
+//! The agents that a task avoids for a while: their disk had no room for it, or their machine lacks its folder or its
+//! client.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use std::time::Duration;
 use super::{PastRound, Requirements, RoundEnd, TaskRecord, Wall};
 
 impl TaskRecord {
-    /// How long a task first stays away from such an agent: a person has freed space or made the folder by then, and a trial may
-    /// transfer all inputs again.
+    /// How long a task first avoids such an agent. By then a person may have freed space or made the folder. An earlier
+    /// trial could transfer all inputs in vain.
     pub const UNFIT_PAUSE: Duration = Duration::from_mins(10);
-    /// After this many doublings, which make 21 hours, that pause stays as it is.
+    /// After this many doublings, which amount to 21 hours, the pause stays constant.
     pub const UNFIT_PAUSE_DOUBLINGS_MAX: u32 = 7;
 
     /// The past rounds that ended because their agent was unfit, since a client last asked for another round. Their agents do not
@@ -24,7 +24,7 @@ impl TaskRecord {
         since.filter(|past| matches!(past.end, RoundEnd::DiskFull | RoundEnd::NotHere))
     }
 
-    /// The moment from which on it may go to them again: the pause doubles with each time that the last of them was unfit.
+    /// The moment from which it may go to them again. The pause doubles each time the last of them was unfit.
     #[must_use]
     pub fn next_trial(&self) -> Option<Wall> {
         let last = self.unfit_rounds().next()?;
@@ -34,13 +34,13 @@ impl TaskRecord {
         Some(last.at + Self::UNFIT_PAUSE * 2_u32.pow(doubled))
     }
 
-    /// It may go to all agents again.
+    /// Lets it go to all agents again.
     pub fn trust_agents(&mut self) {
         self.agents_trusted = self.unfit_rounds().map(|past| past.at).max().unwrap_or(self.agents_trusted);
     }
 
-    /// The requirements for its next start: those of its policy, without the agents that were unfit. A folder that one
-    /// agent lacks is missing for all agents of its machine.
+    /// The requirements for its next start: those of its policy, without the unfit agents. A folder that one agent
+    /// lacks is missing for all agents of its machine.
     #[must_use]
     pub fn needs(&self) -> Cow<'_, Requirements> {
         let needs = &self.policy.needs;

@@ -1,5 +1,5 @@
 //! The words of the LLTS wire (docs/reference/wire.md, docs/reference/fields.md).
-#![expect(missing_docs, reason = "a word says itself; docs/reference/fields.md has the meaning of each")]
+#![expect(missing_docs, reason = "docs/reference/fields.md explains each word")]
 
 /// Kinds of message that are not requests, as values of `__TYPE__`. Those of requests are in `api::wire::requests`.
 pub mod kind {
@@ -7,14 +7,13 @@ pub mod kind {
     pub const TASK_STATUS_ACK: &str = "TASK/STATUS/ACK";
     /// Published: a task waits and no agent was parked.
     pub const TASK_INFORM: &str = "TASK/INFORM";
-    /// Published: agents must read their tools folders again.
-    /// Published: the agent with a task of a step must end it cooperatively.
+    /// Published: the agent that runs this task of a step must tell it to finish.
     pub const TASK_FINISH: &str = "TASK/FINISH";
     /// Pushed to `__ADDRESS__` and published: the state of a task has changed.
     pub const TASK_STATUS: &str = "TASK/STATUS";
     /// Pushed to the receivers of a job and published: its counts have changed.
     pub const JOB_STATUS: &str = "JOB/STATUS";
-    /// Pushed to the address of a step graph and published: a step of it has changed its state, or the graph has ended.
+    /// Pushed to the address of a step graph and published: one of its steps has changed state, or the graph has ended.
     pub const GRAPH_STATUS: &str = "GRAPH/STATUS";
     /// The reply to a frame whose type could not be read.
     pub const ERROR: &str = "ERROR";
@@ -162,13 +161,13 @@ pub const RECORD_VERSION: &str = "__VERSION__";
 pub const SESSION: &str = "__SESSION__";
 pub const REPLACES: &str = "__REPLACES__";
 pub const CONTROLLER_ID: &str = "__CONTROLLER_ID__";
-/// Number of the service that a controller runs, made with its store.
+/// The number of the service that a controller runs. It is made with the store.
 pub const SERVICE: &str = "__SERVICE__";
-/// How new the store of that service is.
+/// How recent the store of that service is.
 pub const EPOCH: &str = "__EPOCH__";
 /// The wall clock of the controller when it answers a heartbeat.
 pub const CLOCK: &str = "__CLOCK__";
-/// How many seconds the clock of an agent is ahead of that of its controller.
+/// How many seconds the clock of an agent is ahead of its controller's.
 pub const SKEW: &str = "__SKEW__";
 pub const PARKED: &str = "__PARKED__";
 pub const WANTED: &str = "__WANTED__";
@@ -323,7 +322,7 @@ pub fn round_outcome_of(word: &str) -> Option<RoundOutcome> {
     RoundOutcome::ALL.into_iter().find(|&candidate| round_outcome(candidate) == word)
 }
 
-/// The word for a kind of incidents.
+/// The word for a kind of incident.
 #[must_use]
 pub const fn incident(kind: IncidentKind) -> &'static str {
     match kind {
@@ -349,7 +348,7 @@ pub const fn incident(kind: IncidentKind) -> &'static str {
     }
 }
 
-/// The kind of incidents with this word.
+/// The kind of incident with this word.
 #[must_use]
 pub fn incident_of(word: &str) -> Option<IncidentKind> {
     IncidentKind::ALL.into_iter().find(|&candidate| incident(candidate) == word)
@@ -379,13 +378,13 @@ pub fn round_end_of(word: &str) -> Option<RoundEnd> {
     ROUND_ENDS.iter().find(|(_, known)| *known == word).map(|(end, _)| *end)
 }
 
-/// What people call the operation with this name: that of commands and that of fetched programs have names that are no tool's.
+/// What people call an operation. The names of the built-in ones, for commands and fetched programs, are not tool names.
 #[must_use]
 pub fn people(tool: &str) -> &str {
     tool.strip_prefix(':').unwrap_or(tool)
 }
 
-/// Splits the name of a field of a past round.
+/// Splits the name of a field of a past round into the number of the round and the field.
 #[must_use]
 pub fn split_round(name: &str) -> Option<(u32, &str)> {
     let (round, name) = name.split_once(':')?;
@@ -399,20 +398,12 @@ pub fn is_of_a_round(name: &str) -> bool {
     split_round(name).is_some_and(|(_, name)| name.starts_with("__"))
 }
 
-// Fields of policies: [`crate::Policy::FIELDS`] has them all, and these by their own names.
-/// The field `__MAX_LOSSES__`.
+// Some fields of policies; [`crate::Policy::FIELDS`] has all of them.
 pub const MAX_LOSSES: &str = "__MAX_LOSSES__";
-/// The field `__LOST_AFTER__`.
 pub const LOST_AFTER: &str = "__LOST_AFTER__";
-/// The field `__TIMEOUT__`.
 pub const TIMEOUT: &str = "__TIMEOUT__";
-/// The field `__MAX_FAILS__`.
 pub const MAX_FAILS: &str = "__MAX_FAILS__";
-/// The field `__MAX_TIMEOUTS__`.
 pub const MAX_TIMEOUTS: &str = "__MAX_TIMEOUTS__";
-/// The field `__MAX_DEFERS__`.
 pub const MAX_DEFERS: &str = "__MAX_DEFERS__";
-/// The field `__RETRY_DELAY__`.
 pub const RETRY_DELAY: &str = "__RETRY_DELAY__";
-/// The field `__PRIORITY__`.
 pub const PRIORITY: &str = "__PRIORITY__";

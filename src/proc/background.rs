@@ -1,4 +1,4 @@
-//! Work that would block a loop, on a thread of its own; a bell in the loop's wait announces results.
+//! Work that would block a loop, on a separate thread. A bell that the loop waits for announces results.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,14 +21,14 @@ impl Bell {
 
     /// Wakes the loop.
     pub fn ring(&self) {
-        // The write fails when the counter is full; the descriptor is readable anyway then.
+        // The write fails only when the counter is full, and then the descriptor is readable anyway.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
     /// Whether it has rung since the last call. Check the results after this call, not before.
     ///
-    /// The descriptor alone tells. A flag beside it, set by the thread that rings, is late when the loop that the ring wakes takes
-    /// the core from that thread: the loop would turn until the thread gets a core again.
+    /// The descriptor is the only state. A separate flag set after the ring would be late when the woken loop takes the
+    /// core from the ringing thread: the loop would spin until that thread gets a core again.
     pub fn take(&self) -> bool {
         rustix::io::read(&self.0, &mut [0; 8]).is_ok()
     }
@@ -40,7 +40,7 @@ impl AsFd for Bell {
     }
 }
 
-/// Rings when the thread ends, even by a panic: the loop must learn that no result will come.
+/// Rings when the thread ends, even by a panic, because the loop must learn that no result will come.
 struct LastRing(Arc<Bell>);
 
 impl Drop for LastRing {
@@ -49,11 +49,11 @@ impl Drop for LastRing {
     }
 }
 
-/// A thread that does one job after the other. After this is dropped it completes its jobs and ends, without being waited
-/// for; [`Self::finish`] waits.
+/// A thread that does one job after another. When this is dropped, the thread completes its jobs and ends on its own;
+/// [`Self::finish`] waits for that.
 #[derive(Debug)]
 pub struct Background<Job, Done> {
-    /// `None` once the thread has been asked to end.
+    /// `None` once the thread was asked to end.
     jobs: Option<Sender<Job>>,
     done: Receiver<Done>,
     bell: Arc<Bell>,
@@ -69,7 +69,8 @@ impl<Job: Send + 'static, Done: Send + 'static> Background<Job, Done> {
         Self::start_batches(name, 1, move |jobs, report| jobs.into_iter().for_each(|job| work(job, report)))
     }
 
-    /// The same for work that is cheaper for several jobs together: it gets all jobs that wait, `batch_max` at most.
+    /// As [`Self::start`], for work that is cheaper for several jobs together: it gets all waiting jobs, at most
+    /// `batch_max`.
     ///
     /// # Errors
     /// When descriptors or threads have run out.
@@ -98,7 +99,7 @@ impl<Job: Send + 'static, Done: Send + 'static> Background<Job, Done> {
     /// Queues a job behind the earlier ones.
     pub fn give(&self, job: Job) {
         if let Some(jobs) = &self.jobs {
-            // The thread ends before us only by a panic, which `poll` reports.
+            // The thread ends early only by a panic, which `poll` reports.
             let _ = jobs.send(job);
         }
     }

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use base::{Mono, Now, Wall};
 
-/// The monotonic clock's value when the process starts. Earlier moments, such as the start of a run that an earlier
-/// controller handed out, can then be represented. Ten years are the longest duration that can be set.
+/// The value of the monotonic clock when the process starts, so that earlier moments can be represented, such as the
+/// start of a run that an earlier controller dispatched. Ten years are the longest duration that can be set.
 const BEFORE: Duration = Duration::from_secs(10 * 366 * 86_400);
 
 /// Reads both clocks.
 #[must_use]
-#[expect(clippy::disallowed_methods, reason = "this is the place that the rule names")]
+#[expect(clippy::disallowed_methods, reason = "this is the one place that reads the time")]
 pub fn now() -> Now {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     let mono = Mono::from_nanos(u64::try_from((BEFORE + START.elapsed()).as_nanos()).unwrap_or(u64::MAX));
@@ -20,14 +20,14 @@ pub fn now() -> Now {
     Now { mono, wall: Wall::from_micros(u64::try_from(wall.as_micros()).unwrap_or(u64::MAX)) }
 }
 
-/// The same for leases: this monotonic clock continues while the machine is suspended. Its moments must never be compared
-/// with those of [`now`].
+/// Reads both clocks for leases: this monotonic clock continues while the machine is suspended. Its moments must never
+/// be compared with those of [`now`].
 #[must_use]
 pub fn now_with_suspend() -> Now {
     Now { mono: Mono::from_nanos(0) + BEFORE + since_boot(), wall: now().wall }
 }
 
-/// A moment of [`now_with_suspend`] in a form that other processes of this machine know: the time since the boot.
+/// A moment of [`now_with_suspend`] as the time since the boot, which other processes of this machine can compare.
 #[must_use]
 pub fn from_boot(mono: Mono) -> Duration {
     mono.since(Mono::from_nanos(0) + BEFORE)
@@ -40,7 +40,7 @@ pub fn since_boot() -> Duration {
     Duration::try_from(time).unwrap_or_default()
 }
 
-/// The monotonic clock of the system, for programs that compare it with their own.
+/// The monotonic clock of the system, for programs that compare it with their reading.
 #[must_use]
 pub fn since_start_of_monotonic() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);

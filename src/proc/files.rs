@@ -1,4 +1,4 @@
-//! Files and folders: made whole, replaced at once, watched, removed without going into what is mounted.
+//! Files and folders: written as a whole, replaced atomically, watched, and removed without entering mounts.
 
 pub mod disk_room;
 pub mod draft;

@@ -1,7 +1,8 @@
-//! The first process of a PID namespace, such as that of a container: it gets every orphan and has to reap it.
+//! The first process of a PID namespace, such as a container's: it gets every orphan and has to reap it.
 //!
-//! The program itself runs in a child of it, whose ends of known children nothing else may collect. Signals that were sent to it go to
-//! the child; those of a terminal have already gone to both.
+//! The program itself runs in a child, because reaping every orphan would also take the exit status of the program's
+//! own children. Signals sent to the first process are forwarded to the child, except those of a terminal, which reach
+//! both anyway.
 
 use std::io;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -14,10 +15,10 @@ use nix::unistd::Pid;
 
 use super::signals::with_clean_mask;
 
-/// `si_code` of a signal of the kernel, such as that of a terminal.
+/// `si_code` of a signal from the kernel, such as one of a terminal.
 const SI_KERNEL: i32 = 0x80;
 
-/// Runs this program again as a child if this is the first process, and returns the exit code of that; `None` if it is another one.
+/// If this is the first process, runs this program again as a child and returns its exit code; otherwise `None`.
 ///
 /// # Errors
 /// When the child cannot be started.
@@ -43,7 +44,7 @@ pub fn run_child() -> io::Result<Option<u8>> {
         let Some(signal) = signals.read_signal()? else { continue };
         let number = i32::try_from(signal.ssi_signo).ok().and_then(|number| Signal::try_from(number).ok());
         if let Some(number) = number.filter(|number| *number != Signal::SIGCHLD && signal.ssi_code != SI_KERNEL) {
-            // It is not reaped, so its number is still its own.
+            // The child has not been reaped, so its number is still its own.
             let _ = kill(pid_of(&child), number);
         }
     }
@@ -53,7 +54,7 @@ fn pid_of(child: &Child) -> Pid {
     Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX))
 }
 
-/// Reaps all that has ended. Returns how the child has ended, if it has.
+/// Reaps all ended processes. Returns the status of the child, if it has ended.
 fn reap(child: &Child) -> io::Result<Option<ExitStatus>> {
     loop {
         let (pid, status) = match waitpid(None, Some(WaitPidFlag::WNOHANG))? {

@@ -1,35 +1,36 @@
-//! A guard: a small process that briefly outlives another one, to end the processes that it leaves behind when it is
-//! killed.
+//! A guard: a small process that briefly outlives another one, to end the processes that the other leaves behind when
+//! it is killed.
 //!
-//! A supervisor inherits the processes of a killed agent. A process without a supervisor starts a guard instead. The guard
-//! sleeps and has only one end of a line; the guarded process has the other end.
+//! A supervisor inherits the processes of a killed agent. A process without a supervisor starts a guard instead. The
+//! guard sleeps and holds one end of a line, a pair of connected sockets; the guarded process holds the other end.
 //!
 //! | the guard | receives | does |
 //! |---|---|---|
 //! | watches | `.` | ends: no process is left behind |
-//! | watches | `L` and a moment | from then on, ends all processes that the guarded process has started, unless told otherwise: the guarded process must be stopped, and its lease has expired |
+//! | watches | `L` and a moment | from that moment on, ends all processes that the guarded process has started, unless told otherwise: the lease has then expired, and the guarded process must be stopped |
 //! | watches | `F` | forgets that moment |
-//! | watches | the end of the line | waits for the end of the process, which is near |
+//! | watches | the end of the line | waits for the process, which is about to end |
 //! | waits | the process has ended | its duty, then it ends |
 //!
-//! The line says more than the end of the process. A program that is being started holds all descriptors of its parent
-//! until its exec, and shows the environment of its parent until then, so that it could not be recognised. The line is
-//! therefore closed only when the process has ended and the program that it was just starting can be found.
+//! The line says more than the end of the process would. A program that is being started holds all descriptors of its
+//! parent until its exec. Until then it also shows the environment of its parent, so it could not be recognised. The
+//! line is therefore closed only when the process has ended and the program that it was just starting can be
+//! recognised.
 //!
 //! The guarded process sees the line closed if its guard was killed, and may start another one.
 //!
 //! # Its parent
 //!
-//! The guard has no parent that knows it: it detaches before it watches. An agent knows that a run has left no process when
-//! it has no child at all, and a guard among its children would turn that one system call into a scan of `/proc` after each
-//! task. In a session of its own, a guard gets neither Ctrl-C nor a signal to the group of the guarded process. It blocks
-//! the polite signals: a service manager that stops a whole service signals all processes at once, and the guard must not
+//! The guard detaches from its parent before it watches. An agent knows that a run has left no process when it has no
+//! child at all, and a guard among its children would turn that one system call into a scan of `/proc` after each task.
+//! In its own session, a guard gets neither Ctrl-C nor a signal to the group of the guarded process. It blocks the
+//! polite signals: a service manager that stops a whole service signals all processes at once, and the guard must not
 //! be the first to end.
 //!
 //! # Why not the reverse
 //!
-//! The started process could be the guard, and the agent its child. But then a user who stops or kills the process that he
-//! started would mean the agent and hit its guard.
+//! The started process could be the guard, and the agent its child. But then a user who stops or kills the started
+//! process would mean the agent and hit the guard.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write as _};
@@ -53,7 +54,7 @@ const RELEASE_MAX: Duration = Duration::from_secs(1);
 /// Why there is no guard.
 #[derive(Debug, thiserror::Error)]
 pub enum GuardError {
-    /// The system refuses a process, or a line to it.
+    /// The system provides no process, or no line to it.
     #[error("cannot start a guard: {0}")]
     Start(#[from] io::Error),
     /// The guard has failed, and has written the reason to stderr.
@@ -64,7 +65,7 @@ pub enum GuardError {
 /// How to start a guard of this process.
 #[derive(Clone, Debug)]
 pub struct GuardPlan {
-    /// Determined once: after a rebuild, the link would name a deleted file.
+    /// Determined once: after a rebuild, `/proc/self/exe` would name a deleted file.
     program: PathBuf,
     config: Option<PathBuf>,
     duty: Vec<OsString>,
@@ -79,7 +80,7 @@ pub struct Guard {
 }
 
 impl GuardPlan {
-    /// A guard that runs this `llts` program with this configuration file, if one was named, on behalf of an agent.
+    /// A guard for an agent, which runs this `llts` program with this configuration file, if one was named.
     #[must_use]
     pub const fn new(program: PathBuf, config: Option<PathBuf>) -> Self {
         Self { program, config, duty: Vec::new(), is_of_a_guest: false, environment: Vec::new() }
@@ -122,13 +123,13 @@ impl GuardPlan {
         self
     }
 
-    /// Starts the guard and returns when it has detached. No other code may reap children meanwhile, and orphans must not be
-    /// adopted by this process: see [`super::process::without_adoption`].
+    /// Starts the guard and returns when it has detached. No other code may reap children meanwhile, and this process
+    /// must not adopt orphans: see [`super::process::without_adoption`].
     ///
     /// # Errors
     /// [`GuardError`]
     pub fn start(&self) -> Result<Guard, GuardError> {
-        // It may outlive every other process, so it must not hold descriptors open. libzmq leaves descriptors to programs.
+        // The guard may outlive every other process, so it must not inherit descriptors that libraries leave open.
         close_all_on_exec().map_err(io::Error::from)?;
         let of = ProcessId::own().map_err(io::Error::from)?;
         let (line, its_end) = UnixStream::pair()?;
@@ -140,7 +141,7 @@ impl GuardPlan {
         command.args(&self.duty).envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(OwnedFd::from(its_end)).stdout(Stdio::null());
         if self.is_of_a_guest {
-            // Ending a service takes a while, and an open stderr would delay a reader of ours until then.
+            // Ending a service takes a while, and an open stderr would make its reader wait until then.
             command.stderr(Stdio::null());
         }
         let status = with_clean_mask(|| command.status())?;
@@ -149,22 +150,22 @@ impl GuardPlan {
 }
 
 impl Guard {
-    /// Whether it has gone, after its descriptor became readable: it never sends anything.
+    /// Whether it is gone. Its descriptor being readable proves that, because it never sends anything.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         readable::is_readable(&self.line, Some(Duration::ZERO))
     }
 
-    /// Sends it the final end of the present run's lease, as time since the boot; `None`: there is no lease.
+    /// Sends it the final end of the current run's lease, as time since the boot; `None` means that there is no lease.
     pub fn set_lease(&mut self, end: Option<Duration>) {
         let message = end.map_or_else(|| vec![FREE], |end| [&[LEASE][..], &nanos(end).to_be_bytes()].concat());
-        // A failure means that the guard has gone.
+        // A failure means that the guard is gone.
         let _ = self.line.write_all(&message);
     }
 
-    /// Lets it end, and waits for that: no process is left behind.
+    /// Lets it end, because no process is left behind, and waits for that.
     pub fn release(mut self) {
-        // A failure means that the guard has already gone.
+        // A failure means that the guard is already gone.
         let _ = self.line.set_read_timeout(Some(RELEASE_MAX));
         let _ = self.line.write_all(&[RELEASE]).and_then(|()| self.line.read(&mut [0]));
     }
@@ -186,8 +187,8 @@ pub enum Watched {
     Died,
 }
 
-/// Detaches the calling process from its parent, in a session of its own, with polite signals blocked. Call it before any
-/// thread is started. The parent sees an exit code of 0.
+/// Detaches the calling process from its parent, in a session of its own, with polite signals blocked. Call it before
+/// any thread is started. The parent sees an exit code of 0.
 ///
 /// # Errors
 /// When no process can be started.
@@ -202,13 +203,13 @@ const RELEASE: u8 = b'.';
 const FREE: u8 = b'F';
 const LEASE: u8 = b'L';
 
-/// A moment as it is sent: nanoseconds since the boot.
+/// A moment as sent over the line: nanoseconds since the boot.
 fn nanos(since_boot: Duration) -> u64 {
     u64::try_from(since_boot.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Pause before the second check for remains of a run whose lease has expired. It doubles each time: a process that does
-/// not end belongs to another user, or hangs in the kernel.
+/// Pause before the second check for remains of a run whose lease has expired. It doubles each time, because a process
+/// that does not end belongs to another user or hangs in the kernel.
 const END_AGAIN: Duration = Duration::from_millis(100);
 
 /// The longest such pause.
@@ -217,7 +218,7 @@ const END_AGAIN_MAX: Duration = Duration::from_secs(5);
 /// The messages received from the guarded process.
 #[derive(Debug, Default)]
 struct Heard {
-    /// An incomplete message.
+    /// The bytes of an incomplete message.
     rest: Vec<u8>,
     /// The final end of its run's lease, as time since the boot.
     lease: Option<Duration>,
@@ -240,10 +241,10 @@ impl Heard {
     }
 }
 
-/// Waits until `process` has ended, or reports on `line` that no work is left. Calls `end_run` when a lease has expired,
-/// until that returns that no process is left.
+/// Waits until `process` has ended, or says on `line` that no process is left. When a lease has expired, calls
+/// `end_run` until it returns true, which means that no process is left.
 pub fn watch(process: ProcessId, line: impl AsFd, mut end_run: impl FnMut(ProcessId) -> bool) -> Watched {
-    // The number may have been reused before the descriptor is opened.
+    // The pid may have been reused before the descriptor was opened.
     let pidfd = pidfd_open(process.pid, PidfdFlags::empty()).ok().filter(|_| process.is_alive());
     let (mut heard, mut again) = (Heard::default(), END_AGAIN);
     loop {

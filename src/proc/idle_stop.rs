@@ -1,6 +1,6 @@
-//! The end of a service without work: the supervisor says in a file of STATE_DIR after which time its controller ends, and the
-//! controller says in a line that it does. Only the controller can tell whether a request has come meanwhile, and only the
-//! supervisor knows whether a person wants to keep the service.
+//! Ending a service without work: the supervisor sets the idle time of its controller in a file in STATE_DIR, and the
+//! controller announces its end in a line. Only the controller knows whether a request has arrived meanwhile, and only
+//! the supervisor knows whether a person wants to keep the service.
 
 use std::io;
 use std::path::Path;
@@ -14,12 +14,12 @@ const FILE: &str = "idle-stop.json";
 /// The line of a controller that ends because it has nothing to do.
 pub const IDLE_LINE: &str = "llts controller idle";
 
-/// Says after which time without work the controller ends; it reads that when it starts, and when it is signalled.
+/// Sets the time without work after which the controller ends. It reads this when it starts and when it is signalled.
 pub fn write(state_dir: &Path, limit: Option<Duration>) -> io::Result<()> {
     state_file::replace(&state_dir.join(FILE), &limit)
 }
 
-/// The time after which a controller ends; `None` if it does not.
+/// The time without work after which a controller ends; `None` if it does not.
 pub fn read(state_dir: &Path) -> Option<Duration> {
     state_file::read(&state_dir.join(FILE)).ok().flatten()
 }

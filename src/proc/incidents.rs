@@ -1,4 +1,5 @@
-//! Incidents from any part of the shell, like lines for the log: most parts do not know the controller that they serve.
+//! Incidents from any part of a process, noted globally like log lines: most parts do not know the controller that they
+//! serve.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -8,10 +9,10 @@ use std::sync::{Mutex, PoisonError};
 use super::clock;
 use base::{Incident, IncidentKind, Wall, words};
 
-/// The file in STATE_DIR with the incidents of a supervisor, which has no history, for the controller of its service.
+/// The file in STATE_DIR in which a supervisor, which has no history, leaves incidents for its controller.
 const LEFT: &str = "incidents.left";
 
-/// Bytes of that file: more incidents than a restart leaves.
+/// Maximum bytes of that file: room for more incidents than a restart leaves.
 const LEFT_BYTES_MAX: u64 = 64 * 1024;
 
 /// Takes the incidents of this process.
@@ -20,7 +21,7 @@ pub type Listener = Box<dyn Fn(Incident) + Send>;
 /// The history of this process, if it has one.
 static LISTENER: Mutex<Option<Listener>> = Mutex::new(None);
 
-/// From here on, incidents go there.
+/// Sends all further incidents to this listener.
 pub fn listen(listener: Option<Listener>) {
     *LISTENER.lock().unwrap_or_else(PoisonError::into_inner) = listener;
 }
@@ -32,7 +33,7 @@ pub fn note(kind: IncidentKind, text: impl Into<String>) {
     }
 }
 
-/// Leaves an incident for the controller of this STATE_DIR, which takes it up when it starts, or when it is told to.
+/// Leaves an incident for the controller of this STATE_DIR, which takes it when it starts or is told to.
 ///
 /// # Errors
 /// When the file cannot be written.
@@ -45,7 +46,7 @@ pub fn leave(state_dir: &Path, kind: IncidentKind, text: &str) -> io::Result<()>
     file.write_all(line.as_bytes())
 }
 
-/// Whether an incident was left that no controller has taken up.
+/// Whether an incident was left that no controller has taken.
 pub fn are_left(state_dir: &Path) -> bool {
     left(state_dir).exists()
 }

@@ -1,22 +1,23 @@
-//! The processes of one run, from the start of the root to the end of the last process, for the agent or worker that
-//! started it. The root is the run.sh of a task, or the command for a prompt; it may leave other processes behind.
+//! The kill ladder: the processes of one run, from the start of the root to the end of the last process, for the agent
+//! or worker that started it. The root is the run.sh of a task, or the command for a prompt. It may leave other
+//! processes behind.
 //!
 //! | state | event | next state |
 //! |---|---|---|
-//! | the root lives | it must end; the next signal is due | the same, after a step of the kill ladder |
+//! | the root lives | it must end; the next signal is due | the same, after a signal to all processes |
 //! | the root lives | it has ended | the root has ended |
 //! | the root has ended | processes are left; the next signal is due | the same, after a signal to them |
-//! | the root has ended | no process is left, or the rest cannot be ended | over |
+//! | the root has ended | no process is left, or the rest cannot be ended | the run has ended |
 
 use std::time::Duration;
 
 use base::{Mono, Now};
 
-/// Time between two checks for processes that SIGKILL has not ended yet.
+/// Time between two SIGKILLs to processes that have not ended yet.
 pub const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Number of SIGKILLs to the remains of a worker's run before it counts as ended: ten seconds. Only a process that runs as another
-/// user, or waits for a device, survives the first, and no other run should wait for that.
+/// Number of SIGKILLs to the remains of a worker's run before it counts as ended: ten seconds. Only a process that runs
+/// as another user or waits for a device survives the first, and no other run should wait for that.
 const SWEEPS_MAX: u32 = 100;
 
 /// A signal to all processes of a run.
@@ -31,9 +32,9 @@ pub enum Signal {
 /// Why the program or command of a task was not started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StartFailure {
-    /// This one cannot be started, for this reason: the same would happen everywhere.
+    /// This task cannot be started, for this reason. The same would happen everywhere.
     Task(String),
-    /// Nothing can be started here, for this reason: another worker may succeed.
+    /// Nothing can be started here, for this reason. Another worker may succeed.
     Worker(String),
 }
 
@@ -44,18 +45,18 @@ pub struct Terms {
     pub is_polite: bool,
     /// Time between two signals while the root lives.
     pub kill_interval: Duration,
-    /// Maximum number of them; `None`: until the root has ended.
+    /// Maximum number of these signals; `None` for no limit.
     pub kills_max: Option<u32>,
     /// Minimum time between SIGTERM and SIGKILL to processes that the root has left behind.
     pub grace: Duration,
     /// Time between two SIGKILLs to them.
     pub sweep_interval: Duration,
-    /// Maximum number of them; `None`: until no process is left.
+    /// Maximum number of these SIGKILLs; `None` for no limit.
     pub sweeps_max: Option<u32>,
 }
 
 impl Terms {
-    /// For a worker, whose slot is not held by processes that cannot be ended.
+    /// For a worker, which does not wait for processes that cannot be ended.
     pub const fn of_worker(kill_interval: Duration, grace: Duration) -> Self {
         let (kills_max, sweeps_max) = (None, Some(SWEEPS_MAX));
         Self { is_polite: true, kill_interval, kills_max, grace, sweep_interval: SWEEP_INTERVAL, sweeps_max }
@@ -66,15 +67,15 @@ impl Terms {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// None before an event or [`RunMachine::due`].
+    /// Nothing before the next event, or before [`RunMachine::due`].
     Wait,
     /// Send this signal.
     Signal(Signal),
-    /// Send this signal, and then check for remaining processes.
+    /// Send this signal, then check for remaining processes.
     Sweep(Signal),
     /// No process is left.
     Over,
-    /// Processes are left that have withstood all signals.
+    /// Processes are left that have survived all signals.
     Withstood,
 }
 
@@ -86,7 +87,7 @@ pub struct RunMachine<E> {
     /// Number of signals since the last change of state.
     signals: u32,
     due: Option<Mono>,
-    /// The end of the time that SIGTERM to a living root has given to the whole tree.
+    /// The end of the grace time that SIGTERM to a living root has granted to the whole tree.
     given_until: Option<Mono>,
 }
 
@@ -96,14 +97,14 @@ impl<E> RunMachine<E> {
         Self { end: None, signals: 0, due: None, given_until: None }
     }
 
-    /// For a root that has ended like this. The rest is unknown before a check.
+    /// For a root that has ended like this. Whether processes are left is unknown before a check.
     pub const fn ended(end: E) -> Self {
         Self { end: Some(end), signals: 0, due: None, given_until: None }
     }
 
-    /// The root has ended like this. The rest is unknown before a check.
+    /// The root has ended like this. Whether processes are left is unknown before a check.
     pub fn handle_end(&mut self, end: E) {
-        // A shell ends at once on SIGTERM; the program that it waited for may need all of its time.
+        // A shell ends at once on SIGTERM, but the program that it waited for may need all of the grace time.
         *self = Self { given_until: self.given_until, ..Self::ended(end) };
     }
 
@@ -117,21 +118,24 @@ impl<E> RunMachine<E> {
         self.signals > 0
     }
 
-    /// Whether the root lives although it has got every signal of the ladder.
+    /// Whether the root lives although it has received every signal of the ladder.
     pub const fn is_at_the_end(&self) -> bool {
         self.end.is_none() && self.is_signalled() && self.due.is_none()
     }
 
-    /// Begins to end the root; the remaining steps follow by time.
+    /// Begins to end the root. The remaining steps follow by timeouts.
     pub fn end(&mut self, now: Now, terms: &Terms) -> Step {
         if self.end.is_some() || self.is_signalled() { Step::Wait } else { self.handle_timeout(now, terms) }
     }
 
-    /// Whether any process is left.
+    /// A check has shown whether any process is left.
     pub fn handle_tree(&mut self, now: Now, left: bool, terms: &Terms) -> Step {
         match self.end {
-            Some(_) if !left => self.over(),
-            // A process born since the root was signalled has had no SIGTERM.
+            Some(_) if !left => {
+                self.due = None;
+                Step::Over
+            }
+            // A process born after the root was signalled has not had SIGTERM.
             Some(_) if !self.is_signalled() => self.handle_timeout(now, terms),
             Some(_) | None => Step::Wait,
         }
@@ -144,8 +148,8 @@ impl<E> RunMachine<E> {
         Step::Wait
     }
 
-    /// The next signal is due: SIGTERM is the first one, and all others are SIGKILL. The last one to the root is also
-    /// SIGKILL, even if it is the only one, because no process may outlive the ladder.
+    /// The next signal is due. The first one is SIGTERM and all others are SIGKILL. The last one to the root is SIGKILL
+    /// even if it is the only one, because no process may outlive the ladder.
     pub fn handle_timeout(&mut self, now: Now, terms: &Terms) -> Step {
         let lives = self.end.is_none();
         if !lives && terms.sweeps_max.is_some_and(|max| self.signals > max) {
@@ -168,11 +172,6 @@ impl<E> RunMachine<E> {
         let signal = if is_polite { Signal::Terminate } else { Signal::Kill };
         if lives || is_first { Step::Signal(signal) } else { Step::Sweep(signal) }
     }
-
-    const fn over(&mut self) -> Step {
-        self.due = None;
-        Step::Over
-    }
 }
 
 #[cfg(test)]
@@ -188,7 +187,7 @@ mod tests {
         sweeps_max: Some(2),
     };
 
-    /// A run with the time, which jumps from one signal to the next.
+    /// A run and the time, which jumps from one signal to the next.
     struct Story {
         run: RunMachine<()>,
         now: Now,
@@ -208,7 +207,7 @@ mod tests {
             self.run.handle_tree(self.now, left, &self.terms)
         }
 
-        /// The next step by time alone, and after how long.
+        /// The next step that time alone causes, and the time until it.
         fn next(&mut self) -> Option<(Duration, Step)> {
             let due = self.run.due()?;
             let pause = due.since(self.now.mono);

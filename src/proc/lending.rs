@@ -1,10 +1,10 @@
-//! The way on which a task that waits for other tasks tells the supervisor of its agent: a connection to a socket of that supervisor,
-//! which is open as long as the wait takes, however that ends.
+//! Lending slots: a task that waits for other tasks tells the supervisor of its agent so, by a connection to a socket
+//! of that supervisor. The connection stays open as long as the wait lasts, however it ends.
 //!
-//! The socket has a name outside the file system, so that a tool of another user reaches it, too. The supervisor believes a connection
-//! by the process at its other end, which must descend from one of its agents.
+//! The socket has an abstract name, outside the file system, so that a tool running as another user can reach it, too.
+//! The supervisor checks the process at the other end, which must descend from one of its agents.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -19,18 +19,18 @@ use base::Role;
 /// The variable of a task with the name of the socket.
 pub const VARIABLE: &str = "LLTS_RUN_LEND";
 
-/// Connections of one supervisor: a task has one for each of its waits.
+/// Maximum connections of one supervisor. A task has one for each of its waits.
 const CONNECTIONS_MAX: usize = 4096;
 
-/// The pause before a supervisor that does not listen is tried again: it may be about to become another program.
+/// The pause before a supervisor that does not listen is tried again. It may be about to become another program.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Steps from a process to its agent. A deeper tree is not followed.
+/// Maximum steps from a process up to its agent. A deeper tree is not followed.
 const DEPTH_MAX: usize = 64;
 
-/// Tells the supervisor of the agent of this task, if there is one, that the task waits from now until this process ends.
+/// Tells the supervisor of this task's agent, if there is one, that the task waits from now until this process ends.
 ///
-/// Call it when the signals of this process are blocked: threads inherit that.
+/// Call it while the signals of this process are blocked, because the new thread inherits the mask.
 pub fn lend_slot() {
     let Some(name) = std::env::var_os(VARIABLE) else { return };
     let Ok(address) = SocketAddr::from_abstract_name(name.as_encoded_bytes()) else { return };
@@ -43,22 +43,22 @@ pub fn lend_slot() {
             std::thread::park_timeout(AGAIN);
         }
     };
-    // Without it, the task waits as any program does.
+    // Without the thread, the task keeps its slot while it waits.
     let _ = std::thread::Builder::new().name("lend".to_owned()).spawn(wait);
 }
 
-/// The name of the socket of the service with this mark: the same for the next program in the process of its supervisor.
+/// The name of the socket of the service with this mark. It stays the same when the supervisor becomes another program.
 pub fn name_of(mark: &str) -> String {
     let digest = Sha256::digest(mark.as_bytes());
     let digits: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
     format!("llts-lend-{digits}")
 }
 
-/// The supervisor's end.
+/// The supervisor's side.
 #[derive(Debug)]
 pub struct Lenders {
     listener: UnixListener,
-    /// Each wait, with the agent of its task.
+    /// One connection for each wait, with the agent of its task.
     waits: Vec<(Role, UnixStream)>,
 }
 
@@ -76,7 +76,8 @@ impl Lenders {
         std::iter::once(self.listener.as_fd()).chain(self.waits.iter().map(|(_, stream)| stream.as_fd()))
     }
 
-    /// The agents whose tasks wait since the last call, or have stopped waiting. `agents` are their processes.
+    /// The agents whose tasks have begun (true) or stopped (false) waiting since the last call. `agents` maps processes
+    /// to agents.
     pub fn changes(&mut self, agents: &BTreeMap<i32, Role>) -> Vec<(Role, bool)> {
         let before = self.waiting();
         self.waits.retain(|(_, stream)| {
@@ -92,13 +93,13 @@ impl Lenders {
             }
         }
         let after = self.waiting();
-        let ended = before.keys().filter(|role| !after.contains_key(role)).map(|role| (*role, false));
-        let begun = after.keys().filter(|role| !before.contains_key(role)).map(|role| (*role, true));
+        let ended = before.difference(&after).map(|role| (*role, false));
+        let begun = after.difference(&before).map(|role| (*role, true));
         ended.chain(begun).collect()
     }
 
-    fn waiting(&self) -> BTreeMap<Role, ()> {
-        self.waits.iter().map(|(role, _)| (*role, ())).collect()
+    fn waiting(&self) -> BTreeSet<Role> {
+        self.waits.iter().map(|(role, _)| *role).collect()
     }
 }
 
@@ -118,7 +119,7 @@ fn agent_of(mut pid: i32, agents: &BTreeMap<i32, Role>) -> Option<Role> {
     None
 }
 
-/// Field 4 of its `stat`, whose second field may contain anything.
+/// The parent of a process: field 4 of its `stat`, whose second field may contain anything.
 fn parent(pid: i32) -> Option<i32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok().filter(|pid| *pid > 1)
@@ -144,7 +145,7 @@ mod tests {
         assert_eq!(lenders.changes(&agents), []);
         drop(second);
         assert_eq!(lenders.changes(&agents), [(Role::Agent(7), false)]);
-        // A stranger is not heard.
+        // A process that descends from no agent is ignored.
         let _stranger = UnixStream::connect_addr(&address).unwrap();
         assert_eq!(lenders.changes(&BTreeMap::from([(1, Role::Agent(7))])), []);
         assert_eq!(lenders.descriptors().count(), 1);

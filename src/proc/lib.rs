@@ -1,44 +1,46 @@
-//! Linux for a service: process trees, files, locks, signals, logs.
+//! The Linux side of a service: process trees, files, locks, signals, logs.
 //!
-//! A service that runs the programs of others must end every process that they start, lose no file when it is killed, and never block
-//! its one loop. Each module has one such duty. Of the workspace the crate needs `base` alone.
+//! A service that runs other people's programs must end every process that they start, lose no file when it is killed,
+//! and never block its one loop. Each module has one such duty. Within the workspace, the crate depends on `base` only.
 //!
 //! | modules | duty |
 //! |---|---|
-//! | [`process`] | starts a program, learns of its end, finds and ends all processes that it has started |
+//! | [`process`] | starts a program, detects its end, finds and ends all processes that it has started |
 //! | [`ladder`] | decides when a run gets SIGTERM, when SIGKILL, and when it has ended (pure) |
 //! | [`guard`] | a small process that ends the remains of a killed one |
-//! | [`runs`], [`worker`] | the runs of all workers of a host in one folder; the common part of workers as processes |
-//! | [`signals`], [`readable`] | signals as a descriptor; a wait for descriptors |
-//! | [`background`], [`one_job`] | work on a thread of its own, with a bell in the wait of the loop |
-//! | [`files`] | files made whole, replaced at once, watched; folders removed without going into a mount |
+//! | [`runs`], [`worker`] | the runs of all workers of a host, in one folder; the common parts of worker processes |
+//! | [`signals`], [`readable`] | signals as a descriptor; waiting for descriptors |
+//! | [`background`], [`one_job`] | work on a separate thread, whose results wake the loop |
+//! | [`files`] | files written as a whole, replaced atomically, watched; folders removed without entering mounts |
 //! | [`lock`] | one service per folder, by a lock that dies with its holder |
-//! | [`logging`], [`incidents`] | the log of a process, and what its operator must hear of |
-//! | [`clock`] | the only reader of the time |
-//! | [`takeover`], [`supervised`], [`lending`], [`idle_stop`], [`systemd`], [`first_process`] | a process and those above it: its next version, its supervisor, the system |
-//! | [`stdio`], [`terminal`] | the streams and the terminal of a caller, for a command elsewhere on the machine |
-//! | [`limits`], [`sqlite`], [`temp_dir`], [`tls_roots`] | what the system and its libraries give |
-//! | [`own_addresses`], [`port_holder`], [`socket_owner`], [`visitor`] | addresses of this machine, and processes at the other end of TCP |
+//! | [`logging`], [`incidents`] | the log of a process, and what its operator must know |
+//! | [`clock`] | the only place that reads the time |
+//! | [`takeover`], [`supervised`], [`lending`], [`idle_stop`], [`systemd`], [`first_process`] | a process and those above it: its successor, its supervisor, the system |
+//! | [`stdio`], [`terminal`] | the streams and the terminal of a caller, for a command in another process on the machine |
+//! | [`limits`], [`sqlite`], [`temp_dir`], [`tls_roots`] | settings of the system and its libraries |
+//! | [`own_addresses`], [`port_holder`], [`socket_owner`], [`visitor`] | addresses of this machine, and the processes behind TCP ports and connections |
 //!
 //! # States and events
 //!
-//! [`ladder::RunMachine`] has the states of one run: its root lives; the root has ended; the run has ended. Its events are
+//! [`ladder::RunMachine`] tracks one run: its root lives, the root has ended, or the whole run has ended. Its events are
 //! [`handle_end`](ladder::RunMachine::handle_end), [`handle_tree`](ladder::RunMachine::handle_tree) and
 //! [`handle_timeout`](ladder::RunMachine::handle_timeout). Each returns a [`ladder::Step`], which the caller carries out.
 //! [`ladder::Terms`] has the pauses between signals.
 //!
 //! # Callers
 //!
-//! The loops of agents, of workers and of the supervisor run processes with it. All programs take files, locks, logs and time from it.
+//! The loops of agents, workers and the supervisor run processes with it. All programs take files, locks, logs and the
+//! time from it.
 //!
 //! # The way of a run
 //!
-//! 1. The process becomes a subreaper ([`process::become_subreaper`]) and starts its guard ([`guard::GuardPlan`]).
-//! 2. [`process::spawn()`] starts a run.sh, or [`process::spawn_command`] a command. A [`process::RunRecord`] on the disk names it.
+//! 1. The process starts its guard ([`guard::GuardPlan`]) and becomes a subreaper ([`process::become_subreaper`]).
+//! 2. [`process::spawn()`] starts a run.sh, or [`process::spawn_command`] a command. A [`process::RunRecord`] on disk
+//!    names it.
 //! 3. SIGCHLD wakes the loop ([`signals::Signals`]), and [`process::RunProcesses`] reaps the root.
 //! 4. [`process::any_left`] says whether a process of the tree is left. Usually none is.
-//! 5. Otherwise the [`ladder::RunMachine`] asks for SIGTERM, and after a pause for SIGKILL, until none is left.
-//! 6. If the process itself is killed, its guard or its next start finds the rest by the record and by the [`process::Brand`].
+//! 5. Otherwise the [`ladder::RunMachine`] requests SIGTERM, and after a pause SIGKILL, until none is left.
+//! 6. If the process itself is killed, its guard or its next start finds the rest by the record and the [`process::Brand`].
 //!
 //! A run that ignores SIGTERM:
 //!
@@ -60,7 +62,7 @@
 //! assert_eq!(run.handle_tree(now, false, &terms), Step::Over);
 //! ```
 //!
-//! A file that a reader finds old or new, and never half:
+//! A file of which a reader sees the old or the new content, never a mix:
 //!
 //! ```
 //! use std::io::{ErrorKind, Write as _};

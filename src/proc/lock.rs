@@ -1,7 +1,9 @@
-//! At most one running service per state folder: a lock that the kernel releases when its holder dies, however it dies.
+//! At most one running service per state folder, by a lock that the kernel releases when its holder dies, for whatever
+//! reason.
 //!
-//! The lock file names the holder for people and `llts down`. The text may outlive its writer, so a pid in it counts only
-//! while the file is locked and the process is still the one that wrote it: a reused pid has another start time.
+//! The lock file names the holder for people and for `llts down`. The text may outlive its writer, so the pid in it
+//! counts only while the file is locked and the process is still the one that wrote it. A reused pid has another start
+//! time.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
@@ -13,24 +15,24 @@ use std::time::Duration;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::logging::utc;
-use crate::process::boot_id;
+use crate::process::{ProcessId, boot_id};
 use crate::{clock, readable};
 use base::Mono;
 
-/// Time limit for the death of a killed holder, which holds the lock until the kernel has torn it down.
+/// Time limit for the death of a killed holder, which keeps the lock until the kernel has torn it down.
 const DEATH_MAX: Duration = Duration::from_secs(5);
 
-/// How long to wait for a holder that shows no sign of ending: a signal sent just now may not have reached it.
+/// How long to wait for a holder that shows no sign of ending. A signal sent just before may not have reached it yet.
 const SIGNAL_MAX: Duration = Duration::from_millis(100);
 
-/// How often a busy lock is checked again if its text names no live holder: the holder is about to write its name, or
-/// another process is checking the lock, which takes microseconds.
+/// Maximum checks of a busy lock whose text names no live holder. The holder may be about to write its name, or another
+/// process may be checking the lock, which takes microseconds.
 const LOOKS_MAX: usize = 1000;
 
-/// The text is four short lines; a longer file is not ours.
+/// Maximum bytes of the text. It has four short lines, so a longer file is not ours.
 const TEXT_BYTES_MAX: u64 = 4096;
 
-/// Held as long as this value lives. A program that is started meanwhile does not inherit it (`O_CLOEXEC`).
+/// The lock, held as long as this value lives. A program that is started meanwhile does not inherit it (`O_CLOEXEC`).
 #[derive(Debug)]
 pub struct StateLock {
     file: File,
@@ -78,8 +80,8 @@ pub enum LockError {
 }
 
 impl StateLock {
-    /// Takes the lock `<dir>/<what>.lock`; creates `dir` (0700) if it is missing. Waits for a dying holder, and a tenth of
-    /// a second for any other.
+    /// Takes the lock `<dir>/<what>.lock`, and creates `dir` (0700) if it is missing. Waits for a dying holder, and a
+    /// tenth of a second for any other.
     ///
     /// # Errors
     /// [`LockError::Held`] when another process, or another `StateLock`, has it.
@@ -112,7 +114,7 @@ impl StateLock {
         Err(LockError::Held { what: what.to_owned(), pid: None, path })
     }
 
-    /// Continues a lock that the program before this one in this process has left open.
+    /// Continues a lock that the previous program in this process has left open.
     pub fn adopt(file: OwnedFd) -> Self {
         Self { file: File::from(file) }
     }
@@ -122,7 +124,7 @@ impl StateLock {
         self.file.as_fd()
     }
 
-    /// The same, but waits for the holder as long as that takes.
+    /// As [`Self::acquire`], but waits for the holder as long as necessary.
     ///
     /// # Errors
     /// When the folder or the file cannot be created, opened or written.
@@ -134,7 +136,7 @@ impl StateLock {
         Ok(Self { file })
     }
 
-    /// The holder of the lock that is not about to release it, as [`Self::acquire`] would find it.
+    /// The holder of the lock, unless it is about to release it, as [`Self::acquire`] would find it.
     #[must_use]
     pub fn lasting_holder(dir: &Path, what: &str) -> Option<Holder> {
         let begin = clock::now().mono;
@@ -153,7 +155,7 @@ impl StateLock {
         let path = lock_file(dir, what);
         let file = open(&path, false).ok()?;
         for _ in 0..LOOKS_MAX {
-            // Shared, so that two checking processes do not see each other.
+            // Shared, so that two checking processes do not take each other for a holder.
             if !matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock)) {
                 return None;
             }
@@ -170,7 +172,7 @@ fn lock_file(dir: &Path, what: &str) -> PathBuf {
     dir.join(format!("{what}.lock"))
 }
 
-/// The file is never removed: otherwise two processes could hold locks on two files of the same name.
+/// Opens the lock file. It is never removed, because two processes could then hold locks on two files of the same name.
 fn open(path: &Path, create: bool) -> io::Result<File> {
     let no_link = nix::libc::O_NOFOLLOW;
     File::options().read(true).write(create).create(create).mode(0o600).custom_flags(no_link).open(path)
@@ -182,13 +184,13 @@ fn introduce(file: &mut File) -> io::Result<()> {
     let since = utc(clock::now().wall);
     file.set_len(0)?;
     match file.write_all(format!("pid {pid}\nstart_ticks {start}\nboot_id {}\nsince {since}\n", boot_id()).as_bytes()) {
-        // The lock holds without its text, and a service must be able to stop on a full disk.
+        // The lock works without its text, and a service must be able to stop on a full disk.
         Err(error) if error.kind() == io::ErrorKind::StorageFull => file.set_len(0),
         written => written,
     }
 }
 
-/// The pid in the text, if the process that wrote it is still alive.
+/// The pid in the text, if the process that wrote it still exists.
 fn living_writer(path: &Path) -> Option<u32> {
     let mut text = String::new();
     open(path, false).ok()?.take(TEXT_BYTES_MAX).read_to_string(&mut text).ok()?;
@@ -198,8 +200,8 @@ fn living_writer(path: &Path) -> Option<u32> {
     (word("boot_id")? == boot_id() && start_ticks(pid) == Some(start)).then_some(pid)
 }
 
-/// Waits for a holder, and returns whether it has ended. It may still have to be reaped, or a program that it was starting
-/// may have the lock for a moment: then the lock is checked again.
+/// Waits for a holder and returns whether it has ended. It may still have to be reaped, or a program that it was
+/// starting may have the lock for a moment, so the caller checks the lock again.
 fn ends_soon(pid: u32, begin: Mono, patience: Duration) -> bool {
     if pid == std::process::id() {
         return false;
@@ -219,7 +221,7 @@ fn ends_soon(pid: u32, begin: Mono, patience: Duration) -> bool {
     }
 }
 
-/// Whether a process was killed, as far as the kernel shows: it is exiting, or a SIGKILL is pending.
+/// Whether a process is exiting, or has a pending SIGKILL.
 fn is_dying(pid: u32) -> bool {
     const PF_EXITING: u64 = 0x4;
     const SIGKILL: u64 = 1 << 8;
@@ -231,10 +233,10 @@ fn is_dying(pid: u32) -> bool {
         || ["SigPnd:", "ShdPnd:"].into_iter().filter_map(pending).any(|signals| signals & SIGKILL != 0)
 }
 
-/// When a process started, in clock ticks since the boot: field 22 of its `stat`, whose second field may contain anything.
+/// When a process started, in clock ticks since the boot.
 fn start_ticks(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
+    Some(ProcessId::of(pid).ok()?.start_time)
 }
 
 #[cfg(test)]

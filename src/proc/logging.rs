@@ -1,7 +1,7 @@
-//! The log of a process: one bounded file, or stderr; one event is one line, whatever text it shows.
+//! The log of a process: one bounded file, stderr, or the journal. Each event is one line, whatever text it contains.
 //!
-//! A line is `2026-01-31 12:00:00.000 +01:00 INFO text`, or as `LOG_FORMATTER` and `LOG_FORMAT` say. Texts from outside go
-//! through [`shown()`].
+//! A line is `2026-01-31 12:00:00.000 +01:00 INFO text`, or follows `LOG_FORMATTER` and `LOG_FORMAT`. Texts from
+//! outside go through [`shown()`].
 
 mod journald;
 mod rotating;
@@ -28,7 +28,7 @@ pub use shown::shown;
 /// Why a process cannot log.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// Two processes would lose each other's lines at the next rename.
+    /// Another process logs to the file. Two would lose each other's lines at the next rename.
     #[error("another process logs to {path}; give each its own LOG_DIR, log file name or agent id", path = .0.display())]
     InUse(PathBuf),
     /// The file cannot be created or opened.
@@ -39,7 +39,7 @@ pub enum LogError {
         /// Error of the system.
         source: io::Error,
     },
-    /// The machine has no journal.
+    /// The machine's journal cannot be used.
     #[error("LOG_FORMAT is \"journald\", and {path} cannot be used: {source}; set it to \"text\" or \"json\"", path = .path.display())]
     NoJournal {
         /// Its socket.
@@ -69,7 +69,7 @@ pub fn write(lines: impl IntoIterator<Item = LogLine>) {
     }
 }
 
-/// Sends `log::info!` and its like to `file`, or to stderr without one. Once per process.
+/// Sends `log::info!` and the like to `file`, or to stderr without one. Call it once per process.
 ///
 /// # Errors
 /// When the file cannot be opened or belongs to another process, or on a second call.
@@ -91,15 +91,15 @@ pub fn init(section: &LogSection, file: Option<&Path>) -> Result<(), LogError> {
     let lines = Arc::new(Mutex::new(Lines { sink, lost: 0 }));
     log::set_boxed_logger(logger(section, Arc::clone(&lines)))?;
     log::set_max_level(section.level);
-    // It is the first one: a second logger has been refused.
+    // This cannot fail: a second logger was refused above.
     let _ = LINES.set(lines);
     Ok(())
 }
 
-/// Opens the file of this process again if it was renamed or removed, as programs that rotate logs do, and obeys a new level.
+/// Reopens the log file if it was renamed or removed, as programs that rotate logs do, and applies a new level.
 ///
 /// # Errors
-/// When the new file cannot be opened. Lines go to the old one until then.
+/// When the new file cannot be opened. Lines still go to the old one.
 pub fn reload(section: &LogSection) -> io::Result<()> {
     log::set_max_level(section.level);
     match lines().as_deref_mut() {
@@ -108,8 +108,8 @@ pub fn reload(section: &LogSection) -> io::Result<()> {
     }
 }
 
-/// Does work without the lock of the log file: the program that this process becomes opens that file, and a process that was just
-/// started shares the lock until its own exec.
+/// Does work without the lock on the log file: the program that this process becomes opens that file, and a process
+/// that was just started shares the lock until its own exec.
 pub(crate) fn unlocked<T>(work: impl FnOnce() -> T) -> T {
     let change = |change: fn(&Rotating)| {
         if let Some(Lines { sink: Sink::File(file), .. }) = lines().as_deref() {
@@ -122,7 +122,7 @@ pub(crate) fn unlocked<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// The lines of this process, for what is done to their file.
+/// The sink of this process, for [`reload`] and [`unlocked`].
 static LINES: OnceLock<Arc<Mutex<Lines>>> = OnceLock::new();
 
 fn lines() -> Option<MutexGuard<'static, Lines>> {
@@ -132,8 +132,12 @@ fn lines() -> Option<MutexGuard<'static, Lines>> {
 /// A moment for people: ISO 8601 in UTC with milliseconds.
 #[must_use]
 pub fn utc(wall: Wall) -> String {
+    format!("{:.3}", timestamp(wall))
+}
+
+fn timestamp(wall: Wall) -> Timestamp {
     let micros = i64::try_from(wall.micros()).unwrap_or(i64::MAX);
-    format!("{:.3}", Timestamp::from_microsecond(micros).unwrap_or_default())
+    Timestamp::from_microsecond(micros).unwrap_or_default()
 }
 
 fn logger(section: &LogSection, lines: Arc<Mutex<Lines>>) -> Box<dyn Log> {
@@ -161,7 +165,7 @@ impl Log for LineLog {
                 LogLayout::Journald => journald::entry(record),
             };
             line.push('\n');
-            // A thread that panicked while writing has left a whole line or none.
+            // A thread that panicked while writing has left a complete line or none.
             self.lines.lock().unwrap_or_else(PoisonError::into_inner).write(&line);
         }
     }
@@ -169,7 +173,7 @@ impl Log for LineLog {
     fn flush(&self) {}
 }
 
-/// The place in the source, for those who look for a fault.
+/// The source location, for debugging.
 fn place<'a>(record: &Record<'a>) -> Option<(&'a str, u32)> {
     let file = record.file()?.rsplit('/').next()?;
     (log::max_level() >= Level::Debug).then_some((file, record.line().unwrap_or_default()))
@@ -177,8 +181,7 @@ fn place<'a>(record: &Record<'a>) -> Option<(&'a str, u32)> {
 
 /// A line for operators: `2026-01-31 12:00:00.000 +01:00 INFO text`.
 fn words(at: Wall, zone: &TimeZone, record: &Record<'_>) -> String {
-    let micros = i64::try_from(at.micros()).unwrap_or(i64::MAX);
-    let moment = Timestamp::from_microsecond(micros).unwrap_or_default().to_zoned(zone.clone());
+    let moment = timestamp(at).to_zoned(zone.clone());
     let moment = moment.strftime("%Y-%m-%d %H:%M:%S%.3f %:z");
     let mut line = format!("{moment} {} {}", record.level(), OneLine(*record.args()));
     if let Some((file, number)) = place(record) {
@@ -251,10 +254,10 @@ impl Sink {
     }
 }
 
-/// The sink of lines, and the number of lost ones.
+/// The sink of log lines, and the number of lost ones.
 struct Lines {
     sink: Sink,
-    /// Lines that could not be written since the last written one.
+    /// Number of lines that could not be written since the last written one.
     lost: u64,
 }
 
@@ -264,7 +267,7 @@ impl Lines {
         let written = if self.lost == 0 {
             self.sink.write_line(line.as_bytes())
         } else {
-            // An entry of the journal has no lines before it.
+            // A journal entry cannot contain other lines.
             let lost = match self.sink {
                 Sink::Journal(_) => String::new(),
                 Sink::Stderr | Sink::File(_) => format!("{} lines could not be written\n", self.lost),
@@ -273,7 +276,7 @@ impl Lines {
         };
         match written {
             Ok(()) => self.lost = 0,
-            // The log itself is the only place to report that it was full, once it is not any more.
+            // Only the log itself can report that it was full, once there is room again.
             Err(_) => self.lost = self.lost.saturating_add(1),
         }
     }

@@ -1,11 +1,11 @@
-//! One piece of work that a loop cannot wait for: it runs on a thread of its own, and a descriptor reports its end.
+//! One piece of work that would block a loop: it runs on a separate thread, and a descriptor reports its end.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, channel};
 use std::{io, thread};
 
-/// Work on a thread. Readable when it has finished.
+/// Work on a thread. Its descriptor is readable when the work has finished.
 pub struct OneJob<T> {
     wake: UnixStream,
     outcome: Receiver<T>,
@@ -20,14 +20,14 @@ impl<T: Send + 'static> OneJob<T> {
         let (wake, done) = UnixStream::pair()?;
         let (sender, outcome) = channel();
         thread::Builder::new().name(name.to_owned()).spawn(move || {
-            // A loop that has given up waiting does not listen.
+            // The loop may have given up waiting.
             let _ = sender.send(work());
             drop(done);
         })?;
         Ok(Self { wake, outcome })
     }
 
-    /// The result; `None` if the thread has died of it.
+    /// The result; `None` if the thread has panicked.
     pub fn outcome(&self) -> Option<T> {
         self.outcome.recv().ok()
     }

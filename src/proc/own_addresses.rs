@@ -1,4 +1,4 @@
-//! The addresses of this machine, as others reach it.
+//! The addresses at which other machines reach this one.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
@@ -9,7 +9,7 @@ use nix::net::if_::InterfaceFlags;
 const OUTSIDE: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1))];
 
-/// The address of this machine on the route to another one; `None` without a route.
+/// The address of this machine on the route to another machine; `None` without a route.
 fn way_to(other: IpAddr) -> Option<IpAddr> {
     let any = if other.is_ipv4() { SocketAddr::from(([0; 4], 0)) } else { SocketAddr::from(([0_u16; 8], 0)) };
     let socket = UdpSocket::bind(any).ok()?;
@@ -18,15 +18,15 @@ fn way_to(other: IpAddr) -> Option<IpAddr> {
     socket.local_addr().ok().map(|address| address.ip())
 }
 
-/// The address of the default route; that of this family first.
+/// The address of this machine on the default route; that of the same family as `any` first.
 fn way_out(any: IpAddr) -> Option<IpAddr> {
     let first = usize::from(any.is_ipv6());
     [OUTSIDE[first], OUTSIDE[1 - first]].into_iter().find_map(way_to)
 }
 
-/// The address by which this machine reaches the controller, so that others who reach the controller also reach this
-/// machine, as far as that can be known. If the controller listens on all addresses of this machine, it is the address of
-/// the default route; without a TCP port, loopback.
+/// The address from which this machine reaches the controller. Other machines that reach the controller most likely
+/// reach this address, too. If the controller listens on all addresses of this machine, it is the address of the
+/// default route; without a TCP port, loopback.
 pub fn own_address(controller: Option<IpAddr>) -> IpAddr {
     let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
     match controller {
@@ -38,8 +38,8 @@ pub fn own_address(controller: Option<IpAddr>) -> IpAddr {
     }
 }
 
-/// The addresses at which a listener on all addresses of this family can be reached from other machines: that of the default route
-/// first. A listener on `::` takes both families.
+/// The addresses at which other machines can reach a listener on the unspecified address `any`, that of the default
+/// route first. A listener on `::` accepts both families.
 #[must_use]
 pub fn own_addresses(any: IpAddr) -> Vec<IpAddr> {
     let interfaces = getifaddrs().into_iter().flatten();

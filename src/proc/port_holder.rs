@@ -1,4 +1,5 @@
-//! The process that listens at a TCP port of this machine, if this user may see it, for the error about a port in use.
+//! Finds the process that listens on a TCP port of this machine, if this user may see it, for the error about a port in
+//! use.
 
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};
@@ -6,14 +7,14 @@ use std::{fmt, fs};
 /// The state of a listening socket in `/proc/net/tcp`.
 const LISTENING: &str = "0A";
 
-/// A process that listens at a port.
+/// A process that listens on a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortHolder {
     /// Its number.
     pid: u32,
-    /// The name of its program, cut by the kernel.
+    /// The name of its program, which the kernel truncates.
     name: String,
-    /// Its current folder; for a part of a service, that is the home.
+    /// Its current folder. For a process of a service, that is the home.
     folder: Option<PathBuf>,
 }
 
@@ -29,7 +30,7 @@ impl fmt::Display for PortHolder {
     }
 }
 
-/// The process that listens at a port. Those of other users are not seen.
+/// The process that listens on a port; `None` if there is none, or it belongs to another user.
 #[must_use]
 pub fn of(port: u16) -> Option<PortHolder> {
     let sockets: Vec<String> =
@@ -45,7 +46,7 @@ pub fn of(port: u16) -> Option<PortHolder> {
     Some(PortHolder { pid, name, folder: fs::read_link(about.join("cwd")).ok() })
 }
 
-/// The sockets that listen at a port, as the links of descriptors name them.
+/// The sockets that listen on a port, as links in `/proc/PID/fd` name them.
 fn listeners(table: &str, port: u16) -> Vec<String> {
     let end = format!(":{port:04X}");
     let text = fs::read_to_string(table).unwrap_or_default();

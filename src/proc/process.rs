@@ -1,31 +1,31 @@
-//! The run of a tool as the kernel sees it: start it, learn of its end, end all processes that it started.
+//! The processes of a run: starts it, detects its end, and ends all processes that it has started.
 //!
-//! The caller is one thread around one `poll()`. No function here waits for a process, except as stated at
-//! [`RunRecords::sweep`], which is used at start-up. The order of calls:
+//! The caller is one thread around one `poll()`. No function here waits for a process, except [`RunRecords::sweep`],
+//! which is used at start-up. The order of calls:
 //!
 //! 1. Once, before any thread and any run: [`become_subreaper`], [`limit_processes`], [`RunRecords::sweep`].
-//! 2. For each run: [`spawn()`]; on [`SpawnError::Busy`] again, by a timer.
+//! 2. For each run: [`spawn()`]; on [`SpawnError::Busy`] again after a timer.
 //! 3. After run.sh has ended: [`any_left`]. Usually no process is left and the run has ended. Otherwise [`Tree::terminate`], a grace
 //!    period, then [`Tree::kill`] until [`any_left`] finds none.
-//! 4. After each SIGCHLD of the signalfd: [`RunningChild::try_wait`] of each known child first, then [`reap_orphans`], then
-//!    [`any_left`]. A subreaper is notified of the end of every orphan, so that no timer is needed.
+//! 4. After each SIGCHLD from the signalfd: [`RunningChild::try_wait`] for each known child first, then
+//!    [`reap_orphans`], then [`any_left`]. A subreaper is notified of the end of every orphan, so no timer is needed.
 //!
 //! The root of a run is a run.sh ([`spawn()`]) or a command of the user ([`spawn_command`], [`spawn_program`]); the rest is the same.
 //!
 //! # Why no parent-death signal
 //!
-//! `PR_SET_PDEATHSIG` is not used: it fires when the *thread* that forked ends, not the process; it covers the direct child
-//! only; it is cleared by a set-user-id exec; and setting it needs code between fork and exec, which forces the slow
-//! `fork`. A run outlives its agent only until the supervisor adopts it, or the guard of an agent without one sweeps it by
-//! its [`RunRecord`]. Processes that both miss, for example because both were killed, are swept by the next start.
+//! `PR_SET_PDEATHSIG` is not used. It fires when the *thread* that forked ends, not the process. It covers the direct
+//! child only. A set-user-id exec clears it. A run outlives its agent only until the supervisor adopts it, or until the
+//! guard of an agent without a supervisor sweeps it by its [`RunRecord`]. The next start sweeps what both miss, for
+//! example because both were killed.
 //!
 //! # How a sweep recognises the processes of a run
 //!
-//! | by | a process escapes by |
+//! | recognised by | escaped by |
 //! |---|---|
 //! | the cgroup of the dead agent, where one can be made | moving to another cgroup, which takes rights there |
 //! | the [`Brand`] among its resource limits | raising a hard limit, which takes `CAP_SYS_RESOURCE`, or lowering `RLIMIT_RTTIME` |
-//! | the task and round in the environment that it was started with | clearing or overwriting it |
+//! | the task and round in its initial environment | clearing or overwriting it |
 //! | the group and the session of run.sh | `setsid` |
 //! | descent from any such process | the end of its parent |
 
@@ -64,5 +64,5 @@ pub use tree_scan::Ended;
 pub use procfs::boot_id;
 pub(crate) use sys::adopt_descriptor;
 
-/// A process number and a signal, as used by all functions here.
+/// The types of process ids and signals in this module's functions.
 pub use rustix::process::{Pid, Signal};

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Waits until one of them is readable or closed by its other end, at most for `timeout`; `None` waits without limit.
-/// Returns which of them are.
+/// Waits until one of the descriptors is readable or closed by its peer, for at most `timeout`; `None` waits without
+/// limit. Returns which of them are.
 ///
-/// After an interruption, none is reported: a signal arrives through its descriptor, so the caller waits again.
+/// After an interruption, none is reported: a signal arrives through its own descriptor, so the caller waits again.
 pub fn wait<'a>(fds: impl IntoIterator<Item = BorrowedFd<'a>>, timeout: Option<Duration>) -> Vec<bool> {
     let mut polled: Vec<PollFd<'_>> = fds.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
     let _ = poll(&mut polled, timeout.and_then(timespec).as_ref());
@@ -20,17 +20,17 @@ pub fn is_readable(fd: impl AsFd, timeout: Option<Duration>) -> bool {
     wait([fd.as_fd()], timeout) == [true]
 }
 
-/// Descriptors to wait for together. A place in it stands for one of them.
+/// Descriptors to wait for together. The methods that add one return its index.
 #[derive(Default)]
 pub struct PollSet<'a>(Vec<PollFd<'a>>);
 
 impl<'a> PollSet<'a> {
-    /// Waits for input.
+    /// Adds a descriptor to wait for input.
     pub fn add(&mut self, fd: BorrowedFd<'a>) -> usize {
         self.add_for(fd, PollFlags::IN)
     }
 
-    /// Waits for input, and for room for output.
+    /// Adds a descriptor to wait for input and for room for output.
     pub fn add_both(&mut self, fd: BorrowedFd<'a>) -> usize {
         self.add_for(fd, PollFlags::IN | PollFlags::OUT)
     }
@@ -40,18 +40,18 @@ impl<'a> PollSet<'a> {
         self.0.len() - 1
     }
 
-    /// Waits until one of them is ready, at most for `timeout`. After an interruption none is: a signal also arrives through its
-    /// descriptor.
+    /// Waits until one of them is ready, for at most `timeout`. After an interruption none is: a signal arrives through
+    /// its own descriptor.
     pub fn wait(&mut self, timeout: Option<Duration>) {
         let _ = poll(&mut self.0, timeout.and_then(timespec).as_ref());
     }
 
-    /// Whether the one at this place has input, or was closed by its other end.
+    /// Whether the descriptor at this index has input, or was closed by its peer.
     pub fn is_readable(&self, at: Option<usize>) -> bool {
         self.is(at, PollFlags::IN | PollFlags::HUP | PollFlags::ERR)
     }
 
-    /// Whether the one at this place takes output.
+    /// Whether the descriptor at this index takes output.
     pub fn is_writable(&self, at: Option<usize>) -> bool {
         self.is(at, PollFlags::OUT)
     }
@@ -61,7 +61,7 @@ impl<'a> PollSet<'a> {
     }
 }
 
-/// `None`, which means without limit, for a duration that the kernel cannot represent.
+/// A duration for the kernel; `None`, which means without limit, if the kernel cannot represent it.
 pub fn timespec(time: Duration) -> Option<Timespec> {
     time.try_into().ok()
 }

@@ -1,20 +1,20 @@
-//! The runs of all workers of one host in one folder: their folders, their records, and the remains of the runs of dead
-//! workers. Prompt workers and TDF workers have a folder of this kind each.
+//! The runs of all workers of one host in one folder: their folders, their records, and the remains of dead workers'
+//! runs. Prompt workers and TDF workers each have a folder of this kind.
 //!
 //! Layout:
 //!
 //! ```text
-//! <realm>.lock             held by every worker of the realm, and by its guard, while it lives
-//! <realm>/<pid>-*.run      the run record, with which the guard, or the next worker, ends the run of a dead worker
+//! <realm>.lock             held by every live worker of the realm, and by its guard
+//! <realm>/<pid>-*.run      the run record, by which the guard or the next worker ends the run of a dead worker
 //! <realm>/<id>/            the files of a run, if its worker keeps any
-//! <realm>/unkept-<id>/     the same files of a run whose results could not be stored; never removed
-//! <realm>/unkept-work-<id>/ the folder that a run worked in, if git could not keep everything in it; never removed
+//! <realm>/unkept-<id>/     the files of a run whose results could not be stored; never removed
+//! <realm>/unkept-work-<id>/ the folder in which a run worked, if git could not keep everything in it; never removed
 //! ```
 //!
-//! A record identifies processes by their numbers, which are valid in one realm only: one boot of one host, and one PID
-//! namespace on it. A root may lie on a file system that several machines share, and several machines or containers may
-//! have the same name. So the files of another realm are left alone, except when its lock shows that none of its workers is
-//! left. A former version used `<host>/` instead of `<realm>/`, without a lock.
+//! A record identifies processes by pid, which is valid in one realm only: one boot of one host, and one PID namespace
+//! on it. The folder may be on a file system that several machines share, and several machines or containers may have
+//! the same name. So the files of another realm are left alone, unless its lock shows that no worker is left. A former
+//! version used `<host>/` instead of `<realm>/`, without a lock.
 
 pub mod locked;
 
@@ -32,7 +32,7 @@ use base::{Round, Wall};
 /// The prefix of the folder of a run whose results could not be stored.
 pub const UNKEPT: &str = "unkept-";
 
-/// The prefix of the folder that a run worked in, if git could not keep everything in it.
+/// The prefix of the folder in which a run worked, if git could not keep everything in it.
 pub const UNKEPT_WORK: &str = "unkept-work-";
 
 /// Why runs cannot be kept.
@@ -56,19 +56,16 @@ pub enum RunsError {
 pub struct WorkerRun(String);
 
 impl WorkerRun {
-    /// The prefix of the folder names of runs; no other entry beside them starts with it.
+    /// The prefix of the folder names of runs. No other entry beside them has it.
     const PREFIX: &str = "TASK_";
 
-    /// A name that no other run has. It has the form that former versions use, because they read these records and the
-    /// present version reads theirs.
+    /// A unique name. It has the form of former versions, because they read these records and this version reads theirs.
     pub fn new(start: Wall) -> Self {
         let letters: String = (0..5).map(|_| rand::random_range('a'..='z')).collect();
         Self(format!("{}{start}_{letters}", Self::PREFIX))
     }
-}
 
-impl WorkerRun {
-    /// The part of the name that tells runs of one moment apart.
+    /// The part of the name that distinguishes runs of the same moment.
     pub fn letters(&self) -> &str {
         self.0.rsplit('_').next().unwrap_or_default()
     }
@@ -91,15 +88,16 @@ pub struct Runs {
     around: PathBuf,
     host: String,
     folder: PathBuf,
-    /// The runs that are known.
+    /// The run records of the realm.
     pub records: RunRecords<WorkerRun>,
-    /// `None` where the file system has no locks: then no other realm can tell that we live, and leaves everything alone.
+    /// `None` where the file system has no locks. Other realms then cannot tell whether we live, and leave everything
+    /// alone.
     _lock: Option<File>,
 }
 
 impl Runs {
-    /// Makes the folders and takes the lock, which shows that a worker lives. A guard does so too: the remains of its worker belong
-    /// to this realm until the guard has ended as well.
+    /// Makes the folders and takes the lock, which shows that a worker lives. A guard does the same: the remains of its
+    /// worker belong to this realm until the guard has ended as well.
     ///
     /// # Errors
     /// When the folders cannot be made.
@@ -117,7 +115,7 @@ impl Runs {
     }
 
     fn open(around: PathBuf, host: &str) -> Result<Self, RunsError> {
-        // The records are for their owner only, what is around them is not.
+        // Only the records are restricted to their owner, not the folder around them.
         let failed = |error| RunsError::Folder { path: around.clone(), source: error };
         fs::create_dir_all(&around).map_err(failed)?;
         let realm = format!("{host}-{}", realm());
@@ -127,7 +125,7 @@ impl Runs {
         Ok(Self { around, host: host.to_owned(), folder, records, _lock: lock })
     }
 
-    /// As [`Self::in_folder`], for the same realm; folders that were removed meanwhile are made again.
+    /// As [`Self::in_folder`], for the same realm. Folders that were removed meanwhile are made again.
     ///
     /// # Errors
     /// As [`Self::in_folder`].
@@ -135,7 +133,7 @@ impl Runs {
         Self::open(self.around.clone(), &self.host)
     }
 
-    /// Where the files of a run are.
+    /// The folder with the files of a run.
     pub fn folder_of(&self, run: &WorkerRun) -> PathBuf {
         self.folder.join(&run.0)
     }
@@ -152,9 +150,9 @@ impl Runs {
         }
     }
 
-    /// As [`Self::sweep`], for workers of a former version. Their folder is named after the host only, so it may belong to a
-    /// living worker of another machine or container of the same name. So only runs whose processes are found on this host are
-    /// ended, and their files removed.
+    /// As [`Self::sweep`], for workers of a former version. Their folder is named after the host only, so it may belong
+    /// to a live worker on another machine or container of the same name. So only runs whose processes are found on
+    /// this host are ended and removed.
     pub fn sweep_former(&self) {
         let Some(folder) = self.folder.parent().map(|around| around.join(&self.host)).filter(|path| path.is_dir())
         else {
@@ -174,7 +172,8 @@ impl Runs {
         }
     }
 
-    /// Removes run folders without a record, which an earlier boot has left. A record is written before its folder is made.
+    /// Removes run folders without a record, which an earlier boot has left. A run's record is written before its
+    /// folder is made.
     pub fn remove_strays(&self) {
         let folders = runs(&self.folder);
         let Ok(records) = self.records.list() else { return };
@@ -185,8 +184,8 @@ impl Runs {
         }
     }
 
-    /// Removes the files that workers of this host have left in other realms: of an earlier boot, or of a container that no
-    /// longer exists. Their processes ended with the realm.
+    /// Removes the files of other realms of this host: those of an earlier boot, or of a container that no longer
+    /// exists. Their processes ended with the realm.
     pub fn remove_dead_realms(&self) {
         let Some(around) = self.folder.parent() else { return };
         let is_of_host = |folder: &PathBuf| {
@@ -205,7 +204,7 @@ impl Runs {
         }
     }
 
-    /// Sets aside the files of a run whose results cannot be stored; returns their path.
+    /// Sets aside the files of a run whose results cannot be stored, and returns their path.
     pub fn put_aside(&self, run: &WorkerRun, record: Option<RecordFile>) -> PathBuf {
         let (from, to) = (self.folder_of(run), self.folder.join(format!("{UNKEPT}{}", run.0)));
         let moved = fs::rename(&from, &to);
@@ -257,7 +256,7 @@ fn remove_realm(folder: &Path, lock: &Path) {
     }
 }
 
-/// The realm within which process numbers are comparable: the boot and the PID namespace.
+/// The realm within which pids are comparable: the boot and the PID namespace.
 pub fn realm() -> String {
     let boot: String = boot_id().chars().filter(char::is_ascii_hexdigit).take(8).collect();
     let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
@@ -284,7 +283,7 @@ fn hold(path: &Path) -> io::Result<Option<File>> {
     Ok(locked.is_ok().then_some(file))
 }
 
-/// Removes a folder and all in it.
+/// Removes a folder with its contents, and logs a failure.
 pub fn remove_folder(path: &Path) {
     if let Err(error) = removal::remove_and_unmount(path) {
         log::error!("{error}");
@@ -319,7 +318,7 @@ mod tests {
             for (way, mount) in ways_to_mount() {
                 let root = tempfile::tempdir().unwrap();
                 let runs = Runs::open(root.path().to_owned(), "host").unwrap();
-                // One run that has ended, and one of a worker that died together with its guard.
+                // One finished run, and one of a worker that died together with its guard.
                 for (second, clean) in [(1, None), (2, Some(&Runs::remove_strays))] {
                     let id = run(second);
                     let precious = Precious::default();

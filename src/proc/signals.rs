@@ -1,4 +1,4 @@
-//! Signals as a readable descriptor, so that the single wait of a shell handles them like any other event.
+//! Signals as a readable descriptor, so that the single wait of a loop handles them like any other event.
 //!
 //! A blocked signal stays blocked in started programs, and a tool that never sees SIGTERM cannot end cleanly. So every
 //! start of a program goes through [`with_clean_mask`].
@@ -16,23 +16,23 @@ use rustix::io::Errno;
 
 pub use nix::sys::signal::Signal;
 
-/// Signals that request a stop. A closed terminal (SIGHUP) is included; otherwise the child processes would continue
-/// without it.
+/// Signals that request a stop. A closed terminal (SIGHUP) is one of them, because otherwise the child processes would
+/// continue without it.
 pub const STOP: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
 
 /// The signal that asks a process of a service to make room for another program.
 pub const RETIRE: Signal = Signal::SIGUSR2;
 
-/// The same signal, for its sender.
+/// [`RETIRE`] in the type that senders use.
 pub const SENT_RETIRE: rustix::process::Signal = rustix::process::Signal::USR2;
 
-/// Bytes of a signal in a signalfd.
+/// Bytes of a signal read from a signalfd.
 const SIGNAL_BYTES: usize = size_of::<signalfd_siginfo>();
 
-/// Signals of one read. Several of one kind are merged, so that there are hardly ever more, and a second read finds nothing.
+/// Maximum signals per read. Signals of one kind are merged, so there are hardly ever more, and usually one read suffices.
 const SIGNALS_MAX: usize = 8;
 
-/// Signals that arrived while [`with_clean_mask`] let them through, one bit each.
+/// Signals that arrived while [`with_clean_mask`] let them through, as one bit each.
 static MISSED: AtomicU64 = AtomicU64::new(0);
 
 /// Blocked signals and the descriptor that is readable while one is pending.
@@ -44,8 +44,8 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Blocks `signals` in the calling thread. Call it in the main thread before any other is started: threads inherit the
-    /// block, and a signal that one thread does not block is not readable here.
+    /// Blocks `signals` in the calling thread. Call it in the main thread before any other is started: threads inherit
+    /// the mask, and a signal that one thread does not block is not readable here.
     ///
     /// SIGINT and SIGHUP stay ignored if they are ignored at the start, as with `nohup` and background jobs of scripts.
     ///
@@ -63,8 +63,8 @@ impl Signals {
         Ok(Self { fd, mask })
     }
 
-    /// Does work during which a signal ends the process, as if nothing were installed: one that is pending does so at once. Call
-    /// it in the thread that has installed them.
+    /// Does work during which a signal ends the process, as if nothing were installed. A pending signal does so at
+    /// once. Call it in the thread that installed them.
     ///
     /// # Errors
     /// The error of the system.
@@ -80,7 +80,7 @@ impl Signals {
         Ok(work())
     }
 
-    /// The signals since the last call; does not wait. Several of one kind may be merged.
+    /// The signals since the last call, without waiting. Several of one kind may be merged.
     pub fn read(&mut self) -> Vec<Signal> {
         let mut signals = Vec::new();
         let mut buffer = [0; SIGNALS_MAX * SIGNAL_BYTES];
@@ -91,7 +91,7 @@ impl Signals {
                 Err(_) => return signals,
             };
             for signal in buffer[..length].chunks_exact(SIGNAL_BYTES) {
-                // The number of the signal comes first.
+                // The signal number comes first.
                 let number = signal.first_chunk().map(|number| c_int::from_ne_bytes(*number));
                 signals.extend(number.and_then(|number| Signal::try_from(number).ok()));
             }
@@ -100,17 +100,15 @@ impl Signals {
             }
         }
     }
-}
 
-impl Signals {
-    /// Waits for a signal, for this long at most. False after that.
+    /// Waits for a signal, for at most this long. Returns whether one has arrived.
     pub fn wait(&mut self, at_most: Timespec) -> bool {
-        // After an interruption, the caller looks again.
+        // An interruption counts as the end of the wait.
         let _ = poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], Some(&at_most));
         !self.read().is_empty()
     }
 
-    /// Waits until a signal has arrived or the other descriptor is readable. True for a signal.
+    /// Waits until a signal has arrived or the other descriptor is readable. Returns whether a signal has arrived.
     pub fn wait_unless(&mut self, other: BorrowedFd<'_>) -> bool {
         let mut polled = [self.fd.as_fd(), other].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         // After an interruption, the caller waits again.
@@ -132,13 +130,13 @@ pub fn with_clean_mask<T>(start: impl FnOnce() -> T) -> T {
     start()
 }
 
-/// Restores the mask, also if the start panics.
+/// Restores the mask, even if the start panics.
 struct Restore(Option<SigSet>);
 
 impl Drop for Restore {
     fn drop(&mut self) {
         let Some(mask) = self.0 else { return };
-        // It cannot fail: the mask came from the kernel.
+        // This cannot fail, because the mask came from the kernel.
         let _ = mask.thread_set_mask();
         let missed = MISSED.swap(0, Ordering::SeqCst);
         for signal in Signal::iterator().filter(|signal| missed & bit(*signal as c_int) != 0) {
@@ -147,7 +145,7 @@ impl Drop for Restore {
     }
 }
 
-/// Blocks signals again, and restores their actions, also if the work panics.
+/// Blocks the signals again and restores their actions, even if the work panics.
 struct RestoreActions {
     mask: SigSet,
     actions: Vec<(Signal, SigAction)>,
@@ -155,8 +153,8 @@ struct RestoreActions {
 
 impl Drop for RestoreActions {
     fn drop(&mut self) {
-        // Neither can fail: mask and actions came from the kernel. The mask comes first, so that no signal meets the handler, which
-        // would swallow it.
+        // Neither can fail, because mask and actions came from the kernel. The mask comes first, so that no signal
+        // reaches the handler, which would swallow it.
         let _ = self.mask.thread_block();
         for (signal, action) in &self.actions {
             #[expect(unsafe_code, reason = "restores what was there")]
@@ -165,8 +163,8 @@ impl Drop for RestoreActions {
     }
 }
 
-/// Replaces the default action, which would end the process while [`with_clean_mask`] lets a signal through. `false` if the
-/// signal is to stay ignored.
+/// Replaces the default action, which would end the process while [`with_clean_mask`] lets a signal through. Returns
+/// `false` if the signal must stay ignored.
 fn listen(signal: Signal) -> io::Result<bool> {
     let action = SigAction::new(SigHandler::Handler(note), SaFlags::SA_RESTART, SigSet::empty());
     #[expect(unsafe_code, reason = "a handler that only sets a bit of an atomic is safe at any moment")]

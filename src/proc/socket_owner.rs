@@ -1,7 +1,7 @@
-//! The user of the other end of a TCP connection on this machine, as the kernel's table of sockets says.
+//! The user at the other end of a TCP connection on this machine, from the kernel's socket table.
 //!
-//! The kernel is asked for one socket by its two addresses (`sock_diag(7)`), so that the cost does not grow with the number
-//! of connections of the machine, as reading `/proc/net/tcp` does.
+//! The kernel is asked for one socket by its two addresses (`sock_diag(7)`). Unlike reading `/proc/net/tcp`, this does
+//! not get slower with the number of connections of the machine.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -10,7 +10,7 @@ use rustix::io::{Errno, Result};
 use rustix::net::netlink::{self, SocketAddrNetlink};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, sendto, socket_with};
 
-/// `struct nlmsghdr`, then `struct inet_diag_req_v2`.
+/// Bytes of `struct nlmsghdr`, and of it with `struct inet_diag_req_v2`.
 const HEADER_BYTES: usize = 16;
 const REQUEST_BYTES: usize = HEADER_BYTES + 56;
 
@@ -23,7 +23,8 @@ const ALL_STATES: u32 = u32::MAX;
 /// Offset of `idiag_state` in `struct inet_diag_msg`, whose first byte is the family.
 const STATE_AT: usize = HEADER_BYTES + 1;
 
-/// The states of a socket that is connected and has an owner: ESTABLISHED, and FIN_WAIT1 and FIN_WAIT2 of one that only sends no more.
+/// The states of a socket that is connected and has an owner: ESTABLISHED, and FIN_WAIT1 and FIN_WAIT2 of one that has
+/// only stopped sending.
 const CONNECTED: [u8; 3] = [1, 4, 5];
 
 /// Offset of `idiag_uid` in `struct inet_diag_msg`: family, state, timer and retransmissions, the id of the socket, then
@@ -31,9 +32,9 @@ const CONNECTED: [u8; 3] = [1, 4, 5];
 const UID_AT: usize = HEADER_BYTES + 4 + 48 + 12;
 const INODE_AT: usize = UID_AT + 4;
 
-/// The user that owns the socket from `here` to `there`, both as its owner sees them. A socket that its owner has closed has no owner,
-/// although the kernel names root; it has no inode either. The kernel reads the user before the inode, so that a socket that is
-/// closed between the two has none.
+/// The user that owns the socket from `here` to `there`, both from its owner's point of view. A socket that its owner
+/// has closed has no owner, although the kernel names root, and no inode. The kernel reads the user before the inode,
+/// so a socket that is closed between the two has no inode either.
 ///
 /// # Errors
 /// When the kernel knows no such socket, or it has no owner.
@@ -43,7 +44,7 @@ pub(crate) fn owner(here: SocketAddr, there: SocketAddr) -> Result<u32> {
     let (here, there) = (canonical(here), canonical(there));
     sendto(&diag, &request(here, there), SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
     let mut answer = [0; 512];
-    // The kernel answers within the call that sends.
+    // The kernel has answered when `sendto` returns.
     let (length, _) = recv(&diag, &mut answer[..], RecvFlags::DONTWAIT)?;
     let answer = answer.get(..length).unwrap_or_default();
     let kind = answer.get(4..6).and_then(|bytes| bytes.try_into().ok()).map(u16::from_ne_bytes);
@@ -54,7 +55,7 @@ pub(crate) fn owner(here: SocketAddr, there: SocketAddr) -> Result<u32> {
     number(UID_AT).filter(|_| kind == Some(BY_FAMILY) && is_owned).ok_or(Errno::NOENT)
 }
 
-/// An IPv4 connection to an IPv6 listener is one of IPv4 for the kernel's table.
+/// The address as in the kernel's table, where an IPv4 connection to an IPv6 listener counts as IPv4.
 fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
@@ -117,7 +118,7 @@ mod tests {
         drop(stream);
     }
 
-    /// The kernel reports the closed end of a connection as one of root.
+    /// The kernel reports the closed end of a connection as root's.
     #[test]
     fn a_connection_that_its_owner_has_closed_has_no_owner() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,20 +1,20 @@
-//! What the store and the history know of SQLite: the names of its files, and the meaning of its errors.
+//! The common knowledge of store and history about SQLite: the names of its files, and the meaning of its errors.
 
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Error, ErrorCode};
 
-/// Ends of the names of the files of a database: the file itself, its log, and the index of the log.
+/// Suffixes of the files of a database: the file itself, its log, and the index of the log.
 pub const ENDS: [&str; 3] = ["", "-wal", "-shm"];
 
-/// A file beside another one, with this suffix added to its name.
+/// The file beside another one whose name has this suffix.
 pub fn beside(path: &Path, end: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(end);
     name.into()
 }
 
-/// Whether an error means that the file is not what this program has written.
+/// Whether an error means that the file is damaged.
 pub fn is_damage(error: &Error) -> bool {
     // This program writes no row with another type, and no text that is not UTF-8.
     let is_mistyped = matches!(

@@ -1,8 +1,9 @@
-//! Standard streams that a client gives to the command of its task, on its own machine.
+//! Standard streams that a client passes to the command of its task, on its own machine.
 //!
-//! The giver listens at an abstract unix socket with a random name, and its task says that name. The agent takes the streams when it
-//! prepares the run, in each round anew. The kernel tells the giver the user of a taker, and only those that it names get them. It tells
-//! the taker the user of the giver, whom the name names: when a giver has ended, any user may listen under its name.
+//! The giver listens on an abstract unix socket with a random name, which its task contains. The agent takes the
+//! streams when it prepares the run, anew in each round. The kernel tells the giver the user of a taker, and only the
+//! users that the giver allows get the streams. The taker checks that the giver's user is the one in the name: when a
+//! giver has ended, any user may listen under its name.
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -18,13 +19,13 @@ use rustix::net::{
     SendFlags, recvmsg, sendmsg, sockopt,
 };
 
-/// The beginning of a name. The user of the giver follows.
+/// The prefix of a name. The user id of the giver follows.
 const NAME: &str = "llts-";
 
-/// How long a giver is waited for. It answers at once, unless it is stopped.
+/// How long to wait for a giver. It answers at once, unless it is stopped.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// stdin, or all three.
+/// Maximum number of streams: stdin, or all three.
 const STREAMS_MAX: usize = 3;
 
 /// Streams for a command.
@@ -32,7 +33,7 @@ const STREAMS_MAX: usize = 3;
 pub struct Streams {
     /// Its standard input.
     pub stdin: File,
-    /// Its standard output and standard error, if the giver has a terminal for it.
+    /// Its standard output and standard error, if the giver has made a terminal for it.
     pub outputs: Option<[File; 2]>,
 }
 
@@ -42,10 +43,10 @@ pub enum TakeError {
     /// There is no giver.
     #[error("its `llts run` has ended, or is on another machine; let the command open a file instead")]
     NoGiver,
-    /// The giver did not give them.
+    /// The giver did not pass them.
     #[error("`llts run` gives them to its own user, that of the service and root only")]
     Refused,
-    /// The system refuses it, or the giver is stopped.
+    /// An error of the system, or the giver is stopped.
     #[error(transparent)]
     System(#[from] io::Error),
 }
@@ -54,7 +55,7 @@ pub enum TakeError {
 #[derive(Debug)]
 pub struct Offer {
     name: String,
-    /// None are left after a withdrawal.
+    /// Empty after a withdrawal.
     streams: Arc<Mutex<Vec<OwnedFd>>>,
 }
 
@@ -92,7 +93,7 @@ pub fn offer(streams: Vec<OwnedFd>, users: Vec<u32>, on_taken: impl Fn() + Send 
     Ok(offer)
 }
 
-/// Whether the taker has got them.
+/// Passes the streams to a taker. Returns whether it may have them.
 fn give(taker: &UnixStream, streams: &[OwnedFd], users: &[u32]) -> io::Result<bool> {
     if streams.is_empty() || !users.contains(&sockopt::socket_peercred(taker)?.uid.as_raw()) {
         return Ok(false);
@@ -101,12 +102,12 @@ fn give(taker: &UnixStream, streams: &[OwnedFd], users: &[u32]) -> io::Result<bo
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(STREAMS_MAX))];
     let mut rights = SendAncillaryBuffer::new(&mut space);
     rights.push(SendAncillaryMessage::ScmRights(&streams));
-    // Rights travel with at least one byte.
+    // Descriptors travel with at least one byte.
     sendmsg(taker, &[IoSlice::new(&[0])], &mut rights, SendFlags::NOSIGNAL)?;
     Ok(true)
 }
 
-/// Takes the streams that are offered under this name.
+/// Takes the streams offered under this name.
 ///
 /// # Errors
 /// [`TakeError`].
@@ -114,7 +115,7 @@ pub fn take(name: &str) -> Result<Streams, TakeError> {
     let giver = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?).map_err(|error| {
         if error.kind() == io::ErrorKind::ConnectionRefused { TakeError::NoGiver } else { TakeError::System(error) }
     })?;
-    // A name without a user is one of an earlier version.
+    // A name without a user comes from an earlier version.
     let user = name.strip_prefix(NAME).and_then(|rest| rest.split_once('-')?.0.parse::<u32>().ok());
     let giver_user = sockopt::socket_peercred(&giver).map_err(io::Error::from)?.uid.as_raw();
     if user.is_some_and(|user| user != giver_user) {

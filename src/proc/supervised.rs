@@ -1,9 +1,10 @@
-//! The connection of a process to the supervisor that has started it: its mark, and the lines that it writes.
+//! The connection of a process to the supervisor that started it: its mark, and the lines that it writes.
 
 use std::time::Duration;
 
-/// The environment variable that marks every process of a service. After a supervisor was killed, its remaining processes
-/// are found by this mark. Its prefix LLTS_RUN_ keeps a client that a tool starts from reading it as a configuration key.
+/// The environment variable that marks every process of a service. If a supervisor is killed, its remaining processes
+/// are found by this mark. The prefix LLTS_RUN_ keeps a client that a tool starts from reading it as a configuration
+/// key.
 pub const MARK: &str = "LLTS_RUN_SERVICE";
 
 /// The variable that names a home.
@@ -15,11 +16,11 @@ pub fn is_supervised() -> bool {
     std::env::var_os(MARK).is_some()
 }
 
-/// The start of the line in which an agent reports when the lease of its run ends for good.
+/// The start of the line in which an agent reports the final end of its run's lease.
 const LEASE_LINE: &str = "llts agent lease: ";
 
-/// The line in which an agent reports the lease of its run to its supervisor: the end of the lease as time since the boot,
-/// or that there is no lease.
+/// The line in which an agent reports the lease of its run to its supervisor: the end as time since the boot, or that
+/// there is no lease.
 #[must_use]
 pub fn lease_line(end: Option<Duration>) -> String {
     format!("{LEASE_LINE}{}\n", end.map_or_else(|| "none".to_owned(), |end| end.as_nanos().to_string()))

@@ -1,5 +1,5 @@
-//! Tells systemd how a service stands (sd_notify(3)): a datagram to the socket that its unit names, and a sign of life as often as the
-//! unit wants one. Without such a unit, nothing is sent.
+//! Reports the state of a service to systemd (sd_notify(3)): a datagram to the socket that the environment names, and a
+//! sign of life as often as the unit wants one. Without such a unit, nothing is sent.
 
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -11,28 +11,29 @@ use std::{env, io};
 use super::clock;
 use base::Mono;
 
-/// The variables of systemd for a process of a unit: the socket that is told.
+/// The variables of systemd for a process of a unit: the socket to notify, the watchdog interval, and the process that
+/// it is for.
 pub const SOCKET: &str = "NOTIFY_SOCKET";
 const WATCHDOG: &str = "WATCHDOG_USEC";
 const WATCHDOG_OF: &str = "WATCHDOG_PID";
 
-/// The manager of this process, if there is one.
+/// The connection to systemd, if it manages this process.
 #[derive(Debug, Default)]
 pub struct Systemd {
     socket: Option<(UnixDatagram, SocketAddr)>,
-    /// The time between two signs of life, and the next one.
+    /// The time between two signs of life, and the moment of the next one.
     watchdog: Option<(Duration, Mono)>,
 }
 
 impl Systemd {
-    /// The one that the environment names.
+    /// The connection that the environment names.
     pub fn of_environment() -> Self {
         let socket = env::var_os(SOCKET).filter(|name| !name.is_empty()).map(|name| connect(name.as_bytes()));
         let socket = socket.and_then(|socket| {
             socket.inspect_err(|error| log::warn!("systemd cannot be told of this service ({SOCKET}): {error}")).ok()
         });
         let number = |name| env::var(name).ok()?.parse::<u64>().ok();
-        // An exec of another program keeps the process id.
+        // The process id is kept across an exec of another program.
         let is_ours = number(WATCHDOG_OF).is_none_or(|pid| pid == u64::from(std::process::id()));
         let interval =
             number(WATCHDOG).filter(|_| is_ours && socket.is_some()).map(|micros| Duration::from_micros(micros / 2));
@@ -45,7 +46,7 @@ impl Systemd {
         self.watchdog.map(|(_, next)| next)
     }
 
-    /// Gives a sign of life that is due.
+    /// Sends a sign of life if one is due.
     pub fn handle_timeout(&mut self, now: Mono) {
         if let Some((interval, next)) = &mut self.watchdog
             && *next <= now
@@ -55,18 +56,18 @@ impl Systemd {
         }
     }
 
-    /// The service is up, or goes on after a change.
+    /// The service is up, or continues after a change.
     pub fn ready(&self, status: &str) {
         self.send(&format!("READY=1\nSTATUS={status}"));
     }
 
-    /// The service reads its configuration again, or becomes another program; [`Self::ready`] ends that.
+    /// The service reads its configuration again, or becomes another program. [`Self::ready`] ends that state.
     pub fn reloading(&self) {
         let micros = clock::since_start_of_monotonic().as_micros();
         self.send(&format!("RELOADING=1\nMONOTONIC_USEC={micros}"));
     }
 
-    /// The service stops.
+    /// The service is stopping.
     pub fn stopping(&self) {
         self.send("STOPPING=1\nSTATUS=stopping");
     }
@@ -86,7 +87,7 @@ pub fn hide(command: &mut Command) {
     }
 }
 
-/// A socket of this process, and the address of that of systemd, which may be an abstract one: `@name`.
+/// A socket of this process, and the address of systemd's socket, which may be abstract: `@name`.
 fn connect(name: &[u8]) -> io::Result<(UnixDatagram, SocketAddr)> {
     let address = match name.strip_prefix(b"@") {
         Some(name) => SocketAddr::from_abstract_name(name)?,

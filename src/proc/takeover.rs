@@ -1,7 +1,7 @@
-//! A process becomes another version of its program: an exec that keeps its number, its children and chosen descriptors.
+//! Turns a process into another version of its program, by an exec that keeps its pid, its children and chosen descriptors.
 //!
-//! The state goes along in memory: the new program gets the number of a descriptor with it as its last argument. The
-//! program is a [`Successor`], in a file in STATE_DIR, of which a signal gives notice.
+//! The state is passed in memory: the last argument of the new program is the number of a descriptor with the state. A
+//! file in STATE_DIR names the program, the [`Successor`], and a signal announces that file.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -26,21 +26,21 @@ pub const SUPERVISOR: &str = "supervisor";
 /// The name of a controller in a [`Successor`].
 pub const CONTROLLER: &str = "controller";
 
-/// The program that is to take the place of a process.
+/// The program that will replace a process.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub struct Successor {
-    /// A name of the request for it, which answers repeat.
+    /// The id of the request, which the answers repeat.
     pub id: String,
     /// The program, as an absolute path.
     #[serde(with = "as_text")]
     pub program: PathBuf,
-    /// For a controller: the value of the variable for its configuration (`api::kept_config`).
+    /// For a controller, the value of the variable with its configuration (`api::kept_config`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_config: Option<String>,
 }
 
 impl Successor {
-    /// Leaves it for the part of the service with this name, which is signalled then.
+    /// Leaves it for the part of the service with this name, which the caller then signals.
     pub fn write(&self, state_dir: &Path, part: &str) -> io::Result<()> {
         state_file::replace(&file(state_dir, part), self)
     }
@@ -63,8 +63,8 @@ fn file(state_dir: &Path, part: &str) -> PathBuf {
     state_dir.join(format!("restart-{part}.json"))
 }
 
-/// Becomes the program of the command, which gets the number of a descriptor with the state as its last argument, and the
-/// descriptors in `kept` with their numbers. Returns only if that fails.
+/// Becomes the program of the command. Its last argument is the number of a descriptor with the state, and the
+/// descriptors in `kept` keep their numbers. Returns only on failure.
 pub fn exec(command: &mut Command, state: &impl Serialize, kept: &[BorrowedFd<'_>]) -> io::Error {
     let file = match in_memory(state) {
         Ok(file) => file,
@@ -76,12 +76,12 @@ pub fn exec(command: &mut Command, state: &impl Serialize, kept: &[BorrowedFd<'_
         Ok(()) => logging::unlocked(|| limits::hand_on(command).exec()),
         Err(error) => error.into(),
     };
-    // Programs that are started from now on must not get them. The descriptors are open, so this cannot fail.
+    // Programs started from now on must not inherit them. The descriptors are open, so this cannot fail.
     let _ = mark(FdFlags::CLOEXEC);
     error
 }
 
-/// A file in memory with a state.
+/// A file in memory that contains a state.
 pub fn in_memory(state: &impl Serialize) -> io::Result<File> {
     let mut file = File::from(memfd_create("state", MemfdFlags::CLOEXEC)?);
     file.write_all(&serde_json::to_vec(state)?)?;
@@ -89,7 +89,7 @@ pub fn in_memory(state: &impl Serialize) -> io::Result<File> {
     Ok(file)
 }
 
-/// The present arguments for another program, without an earlier state.
+/// The current arguments, for another program, ending with `option`. An earlier `option` and its value are left out.
 pub fn same_arguments(program: &Path, option: &str) -> Command {
     let mut command = Command::new(program);
     let mut arguments = std::env::args_os().skip(1);
@@ -104,14 +104,14 @@ pub fn same_arguments(program: &Path, option: &str) -> Command {
     command
 }
 
-/// The state of the program before this one in this process, from the descriptor that it has left open.
+/// The state of the previous program in this process, from a descriptor that it has left open.
 pub fn state<T: DeserializeOwned>(number: i32) -> io::Result<T> {
     let mut text = Vec::new();
     File::from(descriptor(number)?).read_to_end(&mut text)?;
     Ok(serde_json::from_slice(&text)?)
 }
 
-/// A descriptor that the program before this one has left open.
+/// A descriptor that the previous program has left open.
 pub fn descriptor(number: i32) -> io::Result<OwnedFd> {
     adopt_descriptor(number).ok_or_else(|| io::Error::other(format!("descriptor {number} was not handed over")))
 }

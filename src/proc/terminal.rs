@@ -1,8 +1,8 @@
-//! A terminal of its own for the command of `llts run --tty`, relayed to that of the caller.
+//! A separate terminal for the command of `llts run --tty`, relayed to the caller's terminal.
 //!
-//! The command gets the inner end of a pseudo terminal, as with `ssh -t`: a session and a controlling terminal of its own. From the
-//! moment when its agent takes that end, the terminal of the caller is raw, so that Ctrl-C, Ctrl-\ and Ctrl-Z are letters that the
-//! inner end makes signals of. If this process ends, the inner end is hung up.
+//! The command gets the inner end of a pseudo terminal, as with `ssh -t`: its own session and controlling terminal.
+//! From the moment when its agent takes that end, the caller's terminal is raw, so that Ctrl-C, Ctrl-\ and Ctrl-Z are
+//! characters which the inner end turns into signals. If this process ends, the inner end is hung up.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -24,12 +24,13 @@ use super::background::Bell;
 use super::signals::Signals;
 use super::stdio::{self, Offer};
 
-/// How long output is awaited that a command has written before its end.
+/// How long to wait for output that a command has written before its end.
 const LAST: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
+/// Bytes of output read at a time.
 const BYTES_MAX: usize = 16 << 10;
 
-/// The letter that Ctrl-C types.
+/// The character that Ctrl-C types.
 const INTERRUPT: u8 = 3;
 
 /// A terminal for a command, and the thread that relays it.
@@ -41,8 +42,8 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Makes a terminal like the one on standard input, and offers it to these users. Call it before any thread is started that does
-    /// not block SIGWINCH.
+    /// Makes a terminal like the one on standard input and offers it to these users. Call it before starting any thread
+    /// that does not block SIGWINCH.
     ///
     /// # Errors
     /// When standard input is no terminal, or the system has no more of them.
@@ -71,7 +72,7 @@ impl Terminal {
         Ok(Self { offer, end, relay: Some(relay) })
     }
 
-    /// The name under which it is taken.
+    /// The name under which it is offered.
     #[must_use]
     pub fn name(&self) -> &str {
         self.offer.name()
@@ -79,19 +80,19 @@ impl Terminal {
 }
 
 impl Drop for Terminal {
-    /// Relays what the command has written, and makes the terminal of the caller what it was.
+    /// Relays the remaining output of the command and restores the caller's terminal.
     fn drop(&mut self) {
-        // The last end of this process: the relay reads to the end.
+        // This closes our last copy of the inner end, so the relay can read to the end.
         self.offer.withdraw();
         self.end.ring();
         if let Some(relay) = self.relay.take() {
-            // A panic of the thread has been printed.
+            // A panic of the thread was already printed.
             let _ = relay.join();
         }
     }
 }
 
-/// The number of the first bell that rings; `None` if waiting fails.
+/// The index of the first bell that rings; `None` if waiting fails.
 fn wait_for(bells: &[&Bell]) -> Option<usize> {
     loop {
         let mut polled: Vec<PollFd<'_>> = bells.iter().map(|bell| PollFd::new(*bell, PollFlags::IN)).collect();
@@ -103,15 +104,15 @@ fn wait_for(bells: &[&Bell]) -> Option<usize> {
     }
 }
 
-/// Gives a pseudo terminal the size of that of the caller.
+/// Gives a pseudo terminal the size of the caller's terminal.
 fn resize(outer: &OwnedFd) {
-    // A terminal without a size leaves the other one without it, too.
+    // If the caller's terminal has no size, the other one gets none either.
     if let Ok(size) = tcgetwinsize(io::stdin()) {
         let _ = tcsetwinsize(outer, size);
     }
 }
 
-/// Makes the terminal of the caller raw, as long as it exists.
+/// Keeps the caller's terminal raw as long as this value lives.
 struct Raw<'a>(&'a Termios);
 
 impl<'a> Raw<'a> {
@@ -137,12 +138,12 @@ fn set(settings: &Termios) {
 
 struct Relay {
     outer: OwnedFd,
-    /// Those of the terminal of the caller.
+    /// The settings of the caller's terminal.
     settings: Termios,
     resized: Signals,
     end: Arc<Bell>,
     is_ending: bool,
-    /// Bytes for the command that its terminal has had no room for.
+    /// Input for the command that its terminal has no room for yet.
     typed: Vec<u8>,
 }
 
@@ -185,7 +186,7 @@ impl Relay {
         }
     }
 
-    /// Reads what the caller has typed. `false` if that has ended.
+    /// Reads what the caller has typed. Returns `false` at the end of the input.
     fn listen(&mut self) -> bool {
         let mut bytes = [0; 1024];
         let length = match rustix::io::read(io::stdin(), &mut bytes) {
@@ -195,7 +196,7 @@ impl Relay {
             Err(_) => return false,
         };
         let typed = bytes.get(..length).unwrap_or_default();
-        // Between two rounds of a task, the inner end has no one to whom it could send the signal.
+        // Between two rounds of a task, the inner end has no process to signal.
         if typed.contains(&INTERRUPT) && tcgetpgrp(&self.outer).is_err() {
             let _ = kill(Pid::this(), Signal::SIGINT);
         }
@@ -211,7 +212,7 @@ impl Relay {
         }
     }
 
-    /// Prints what the command has written. `false` at the end: no inner end is left.
+    /// Prints what the command has written. Returns `false` at the end, when no inner end is left.
     fn print(&self) -> bool {
         let mut bytes = [0; BYTES_MAX];
         let length = match rustix::io::read(&self.outer, &mut bytes) {
@@ -235,12 +236,12 @@ impl Relay {
     }
 }
 
-/// The keys of a reader who looks at a screen: each counts at once and is not shown. The terminal is as before when this is gone.
+/// Reads keys while a screen is shown: each counts at once and is not echoed. Dropping this restores the terminal.
 #[derive(Debug)]
 pub struct Keys(Termios);
 
 impl Keys {
-    /// Reads keys from standard input; `None` if that is no terminal, or one of another process group.
+    /// Reads keys from standard input; `None` if that is not a terminal, or belongs to another process group.
     #[must_use]
     pub fn read() -> Option<Self> {
         let settings = tcgetattr(io::stdin()).ok()?;
@@ -254,7 +255,7 @@ impl Keys {
         Some(Self(settings))
     }
 
-    /// Whether a key was pressed that ends a screen: q, or the end of the input.
+    /// Whether a key was pressed that ends the screen: q, or Ctrl-D, or the input has ended.
     #[must_use]
     pub fn wants_to_leave(&self) -> bool {
         const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };

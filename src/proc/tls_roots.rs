@@ -2,7 +2,7 @@
 
 use ureq::tls::{RootCerts, TlsConfig};
 
-/// Trust in the certificates that this machine trusts, which include those of a company's own authority.
+/// Trusts the certificates that this machine trusts, including those of a company's own authority.
 pub fn of_machine() -> TlsConfig {
     TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build()
 }

@@ -1,5 +1,6 @@
-//! The process at the other end of an accepted TCP connection: where it is and whose, which is asked once, when the connection is
-//! accepted. Later its owner may have closed it, and the kernel knows no owner then.
+//! The process at the other end of an accepted TCP connection: where it is, and which user owns it. The kernel is asked
+//! once, when the connection is accepted. Later the owner may have closed the connection, and the kernel then knows no
+//! owner.
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -14,7 +15,7 @@ use base::{CallerPlace, Loopback, is_loopback};
 pub struct Visitor {
     /// Where it is.
     pub place: CallerPlace,
-    /// The user, if it is another one of this machine.
+    /// Its user, if that is another user of this machine.
     user: Option<u32>,
 }
 
@@ -29,7 +30,7 @@ impl Visitor {
         Self::on_this_machine(owner, rustix::process::geteuid().as_raw())
     }
 
-    /// The same of an accepted stream. One that is gone again already is unknown.
+    /// The process at the other end of an accepted stream. It is unknown if the connection is already gone.
     pub fn of_stream(stream: &impl AsFd) -> Self {
         let address = |address: Option<SocketAddrAny>| SocketAddr::try_from(address?).ok();
         let peer = address(getpeername(stream).ok().flatten());
@@ -45,10 +46,9 @@ impl Visitor {
         }
     }
 
-    /// Why a connection of it that has no key is not served; `None` for one that is.
+    /// Why its connections without a key are not served; `None` if they are.
     pub fn refusal(self, loopback: Loopback) -> Option<String> {
-        let user =
-            self.user.map_or_else(|| "a user whom the kernel does not tell".to_owned(), |user| format!("user {user}"));
+        let user = self.user.map_or_else(|| "an unknown user".to_owned(), |user| format!("user {user}"));
         (!loopback.admits(self.place)).then(|| {
             format!(
                 "LOOPBACK is \"same-user\", and the connection belongs to {user} of this machine; connect as the user of the \
@@ -68,7 +68,7 @@ mod tests {
             (Some(1001), CallerPlace::SameUser, None),
             (Some(0), CallerPlace::SameUser, None),
             (Some(1002), CallerPlace::Loopback, Some("user 1002")),
-            (None, CallerPlace::Loopback, Some("whom the kernel does not tell")),
+            (None, CallerPlace::Loopback, Some("an unknown user")),
         ] {
             let visitor = Visitor::on_this_machine(owner, 1001);
             assert_eq!(visitor.place, place, "{owner:?}");

@@ -1,5 +1,5 @@
-//! What the workers of prompts, TDF and task lists have in common as processes: why they cannot start, the guard and the signals, and
-//! the commands that are lines of the shell (`worker/commands.rs`).
+//! The common parts of the workers of prompts, TDF and task lists as processes: errors at the start, the guard and the
+//! signals, and commands that are shell lines ([`commands`]).
 
 pub mod commands;
 
@@ -17,7 +17,7 @@ use super::runs::RunsError;
 use super::signals::{STOP, Signals};
 use base::tdf::WorkerName;
 
-/// Why a worker cannot start, whatever it works for.
+/// Why a worker of any kind cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerStartError {
     /// A folder is not usable.
@@ -28,7 +28,7 @@ pub enum WorkerStartError {
         /// Error of the system.
         source: io::Error,
     },
-    /// Another process has the name.
+    /// Another process uses the name.
     #[error(
         "a worker {name} already runs in {}{}; use another name",
         folder.display(), pid.map_or_else(String::new, |pid| format!(" (process {pid})"))
@@ -52,7 +52,7 @@ pub enum WorkerStartError {
     System(#[from] io::Error),
 }
 
-/// Takes a name, which one process at a time may have in `folder`; its lock is among `locks`.
+/// Takes a name, which one process at a time may use in `folder`. Its lock file is in `locks`.
 ///
 /// # Errors
 /// [`WorkerStartError::NameTaken`], [`WorkerStartError::Folder`]
@@ -65,22 +65,22 @@ pub fn take_name(name: &WorkerName, folder: &Path, locks: &Path) -> Result<State
     })
 }
 
-/// The guard of a worker, and the signals to it.
+/// The guard of a worker, and the signals to the worker.
 #[derive(Debug)]
 pub struct Watch {
-    /// `None` after its death, and for a worker that needs none.
+    /// `None` after its death, or if the worker needs none.
     guard: Option<Guard>,
     signals: Signals,
 }
 
-/// The places of both in a [`PollSet`].
+/// The indexes of both in a [`PollSet`].
 #[derive(Clone, Copy, Debug)]
 pub struct Watched {
     signals: usize,
     guard: Option<usize>,
 }
 
-/// What a wait has found.
+/// Which of both are ready after a wait.
 #[derive(Clone, Copy, Debug)]
 pub struct Woken {
     signals: bool,
@@ -92,7 +92,7 @@ pub struct Woken {
 pub enum WorkerEvent {
     /// A child has ended.
     Child,
-    /// The worker must stop: a signal says so, or its guard was killed. That was logged.
+    /// The worker must stop, because of a signal or because its guard was killed. The reason has been logged.
     Stop,
 }
 
@@ -104,21 +104,21 @@ impl Watched {
 }
 
 impl Watch {
-    /// Starts the guard and adopts detached processes. Call it before any thread is started, so that all of them leave the signals to
-    /// the loop.
+    /// Starts the guard and makes this process adopt detached processes. Call it before any thread is started, so that
+    /// all threads leave the signals to the loop.
     ///
     /// # Errors
     /// [`WorkerStartError::Guard`], [`WorkerStartError::System`]
     pub fn start(guard: &GuardPlan) -> Result<Self, WorkerStartError> {
-        // In a pid namespace, the end of the first process makes the kernel end all others, so that needs no guard. The guard is
-        // started before the worker adopts detached processes.
+        // When the first process of a PID namespace ends, the kernel ends all others, so it needs no guard. The guard
+        // must detach before the worker adopts detached processes.
         let guard = (std::process::id() != 1).then(|| guard.start()).transpose()?;
         process::become_subreaper()?;
         let signals = Signals::install(&[&STOP[..], &[Signal::SIGCHLD]].concat())?;
         Ok(Self { guard, signals })
     }
 
-    /// Waits for both.
+    /// Adds both to a set of descriptors to wait for.
     pub fn add_to<'a>(&'a self, set: &mut PollSet<'a>) -> Watched {
         let signals = set.add(self.signals.as_fd());
         Watched { signals, guard: self.guard.as_ref().map(|guard| set.add(guard.as_fd())) }
@@ -143,7 +143,7 @@ impl Watch {
         events
     }
 
-    /// Lets the guard end: no process is left behind.
+    /// Lets the guard end, because no process is left behind.
     pub fn release(self) {
         self.guard.into_iter().for_each(Guard::release);
     }

@@ -1,4 +1,4 @@
-//! The choice of the controller, and the check whether it listens.
+//! Chooses the controller, and checks whether it listens.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
@@ -11,13 +11,12 @@ use super::exit::{self, Failure, about_it};
 use super::output::{Colours, Format};
 use api::client::transport;
 use api::config::Config;
-use api::service_file;
-use api::service_file::Service;
+use api::service_file::{self, Service};
 use api::wire::info::CONTROLLER_ADDRESS;
 use base::{os_text, quoted, split_tcp, words};
 use zmtp::sockets::{Address, connect_unix};
 
-/// The time that the controller may take to read its history: some tenths of a second for a million rounds.
+/// The time that the controller may take to read its history. A million rounds take some tenths of a second.
 pub const READING_MAX: Duration = Duration::from_secs(60);
 
 /// The variable that names a context.
@@ -65,7 +64,7 @@ pub struct Global {
 }
 
 impl Global {
-    /// The controller, if one was named by an option or in the environment. An empty variable names none.
+    /// The controller that an option or the environment names, if any. An empty variable counts as unset.
     ///
     /// # Errors
     /// When the variable is not an address of a controller.
@@ -76,35 +75,35 @@ impl Global {
         let Some(variable) = std::env::var_os(CONTROLLER_ADDRESS).filter(|value| !value.is_empty()) else {
             return Ok(None);
         };
-        // A text that is not Unicode is refused with its value instead of being ignored.
+        // A value that is not Unicode is refused and shown instead of being ignored.
         let named = parse(&variable.to_string_lossy());
         named.map(Some).map_err(|why| Failure::usage(format!("the environment variable {CONTROLLER_ADDRESS}: {why}")))
     }
 
-    /// Whether this process belongs to a task whose agent has named its controller. What the agent has given counts then, and nothing
-    /// that the user of the machine has, unless an option names another controller.
+    /// Whether this process belongs to a task whose agent has named its controller. The agent's settings then apply
+    /// instead of those of the machine's user, unless an option names another controller.
     pub fn is_in_task(&self) -> bool {
         let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         self.named_elsewhere().is_none() && is_set(CONTROLLER_ADDRESS) && is_set(words::TASK_ID)
     }
 
-    /// The option that names a controller, with its value, if one does.
+    /// The option that names a controller, with its value, if there is one.
     pub fn named_elsewhere(&self) -> Option<String> {
         let controller = self.controller.as_ref().map(|address| format!("--controller {address}"));
         controller.or_else(|| self.context.as_ref().map(|name| format!("--context {name}")))
     }
 
-    /// The options that name the home, as they were typed, each with a blank before it.
+    /// The options that name the home, as typed, each preceded by a blank.
     pub fn typed_home(&self) -> String {
         let paths = [("--home", &self.home), ("--config", &self.config)];
         let named = paths.into_iter().filter_map(|(option, path)| Some((option, path.as_deref()?)));
         named.map(|(option, path)| format!(" {option} {}", quoted(&os_text(path.as_os_str())))).collect()
     }
 
-    /// The context in force, if there is one: an address overrides a name, and an option overrides a variable.
+    /// The effective context, if there is one. An address overrides a name, and an option overrides a variable.
     ///
     /// # Errors
-    /// When the variable for the address, which overrides a name, is not an address of a controller.
+    /// When the variable for the address is not an address of a controller.
     pub fn context(&self) -> Result<Option<String>, Failure> {
         if self.context.is_some() || self.controller()?.is_some() {
             return Ok(self.context.clone());
@@ -113,7 +112,7 @@ impl Global {
         Ok(variable.map(|name| name.to_string_lossy().into_owned()))
     }
 
-    /// Names the controller as `--controller` does.
+    /// Sets the controller, as `--controller` does.
     pub fn set_controller(&mut self, address: String) {
         self.controller = Some(address);
     }
@@ -123,15 +122,15 @@ impl Global {
 pub enum Configured {
     /// Its endpoint, which may have no listener.
     At(String),
-    /// The same, but the controller is not one of this home: on another machine, or known by its key alone.
+    /// The endpoint of a controller that does not belong to this home: it is on another machine, or known only by its key.
     Elsewhere(String),
     /// The endpoint of a unix socket that has just accepted a connection.
     Listening(String),
-    /// No service of this STATE_DIR runs, and its configuration names no other machine.
+    /// No service of this STATE_DIR runs, and the configuration names no other machine.
     Nowhere,
 }
 
-/// An endpoint on the command line.
+/// Parses an endpoint on the command line.
 pub fn argument(text: &str) -> Result<String, String> {
     parse(text).map_err(|why| about_it(text, &why))
 }
@@ -157,8 +156,8 @@ pub fn parse(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// Whether the controller is on another machine: as its address says, or because this home has joined it. A command for such a machine
-/// has nothing of this process but what its user names.
+/// Whether the controller is on another machine, because its address says so or because this home has joined it. A
+/// command for such a machine gets nothing from this process except what the user names.
 ///
 /// # Errors
 /// As [`Global::controller`].
@@ -172,7 +171,7 @@ pub(crate) fn is_elsewhere(global: &Global, config: &Config) -> Result<bool, Fai
     Ok(host.is_some_and(|host| !is_here(host)))
 }
 
-/// The named endpoint, otherwise that of the configuration.
+/// The endpoint that the user names, otherwise that of the configuration.
 pub fn endpoint(global: &Global, config: &Config) -> Result<String, Failure> {
     if let Some(endpoint) = global.controller()? {
         return Ok(endpoint);
@@ -187,11 +186,11 @@ pub fn endpoint(global: &Global, config: &Config) -> Result<String, Failure> {
     }
 }
 
-/// The unix socket of the home, if it has one on this machine, otherwise the endpoint of the configuration.
+/// The unix socket of the home, if there is one on this machine, otherwise the endpoint of the configuration.
 ///
-/// While a service of this home runs, only its own endpoints count, which are in the service file: the configuration may have changed
-/// since its start, and a port in it may be that of another home. The same is true of the port of a home without a service, unless
-/// the controller there proves that it has the key that the configuration names.
+/// While a service of this home runs, only the endpoints in its service file count: the configuration may have changed
+/// since its start, and its port may now belong to another home. For the same reason, the port of a home without a
+/// service counts only if the configuration names a key that the controller there must prove.
 pub fn configured(config: &Config) -> Configured {
     let is_known = config.network.curve_client.is_some();
     let is_joined = is_known && config.network.curve_server.is_none();
@@ -208,7 +207,7 @@ pub fn configured(config: &Config) -> Configured {
             let is_closed = matches!(found, Some(Socket::Unusable));
             let running = match Service::read(state_dir) {
                 Some(service) => of_service(&service, is_closed),
-                // One that starts or stops has no file.
+                // A service that is starting or stopping has no file.
                 None => socket.filter(|_| !is_closed).map(|path| Configured::At(Address::Ipc(path).to_string())),
             };
             if let Some(configured) = running {
@@ -231,7 +230,7 @@ pub fn configured(config: &Config) -> Configured {
     if is_here && !is_joined { Configured::At(endpoint) } else { Configured::Elsewhere(endpoint) }
 }
 
-/// The endpoint of a service of this home that runs. A service takes other ports than the usual ones if these are in use.
+/// The endpoint of the running service of this home. A service takes other ports than the usual ones if these are in use.
 fn of_service(service: &Service, is_closed: bool) -> Option<Configured> {
     if let Some(socket) = service.socket.as_ref().filter(|_| !is_closed) {
         let listening = Address::parse(socket).is_ok_and(|address| match address {
@@ -253,9 +252,9 @@ fn of_service(service: &Service, is_closed: bool) -> Option<Configured> {
 enum Socket {
     /// It has a listener.
     Listening(String),
-    /// It has none, or is not there.
+    /// It has no listener, or does not exist.
     Silent,
-    /// It is closed to this user.
+    /// This user may not connect to it.
     Unusable,
 }
 
@@ -268,7 +267,7 @@ fn listening(path: &Path) -> Socket {
     }
 }
 
-/// A controller that is bound to all addresses is reached at the loopback one.
+/// The address at which to reach a listener. One that is bound to all addresses is reached at loopback.
 fn reachable(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),

@@ -1,4 +1,4 @@
-//! Exit codes of failures and of the ends of tasks, for the calling shell.
+//! Exit codes of failures and of finished tasks, for the calling shell.
 
 use api::client::ClientError;
 use api::wire::client::{ReplyError, TaskView};
@@ -14,13 +14,13 @@ pub const NO_CONTROLLER: u8 = 3;
 pub const REFUSED: u8 = 4;
 /// There is no such task.
 pub const NO_SUCH_TASK: u8 = 5;
-/// `EX_TEMPFAIL` of sysexits.h.
+/// A limit was reached: `EX_TEMPFAIL` of sysexits.h.
 pub const LIMITED: u8 = 75;
-/// As timeout(1) uses it.
+/// A time limit has passed, as in timeout(1).
 pub const TIMED_OUT: u8 = 124;
-/// As shells report a program that SIGPIPE has ended.
+/// The output pipe was closed, as shells report a program ended by SIGPIPE.
 pub const BROKEN_PIPE: u8 = 141;
-/// As shells report a program that SIGINT has ended.
+/// Interrupted, as shells report a program ended by SIGINT.
 pub const INTERRUPTED: u8 = 130;
 
 /// The failure of a command: one sentence, and the exit code of its kind.
@@ -28,7 +28,7 @@ pub const INTERRUPTED: u8 = 130;
 pub struct Failure {
     /// The exit code.
     pub exit: u8,
-    /// The fault with its value, and its remedy.
+    /// The problem with its value, and the remedy.
     pub sentence: String,
 }
 
@@ -58,7 +58,7 @@ impl From<ClientError> for Failure {
             ClientError::NoController { .. } | ClientError::Unresolved { .. } => NO_CONTROLLER,
             ClientError::Reply(reply) if reply.is_no_such_task() => NO_SUCH_TASK,
             ClientError::Reply(ReplyError::Refused { .. }) | ClientError::Denied { .. } => REFUSED,
-            // A controller does not answer in this form.
+            // Whatever answers like this is not a controller.
             ClientError::Reply(ReplyError::Malformed(_)) => NO_CONTROLLER,
             ClientError::Transport(_) => FAILED,
         };
@@ -70,7 +70,7 @@ impl From<ClientError> for Failure {
 pub fn of_task(task: &TaskView) -> (u8, Option<String>) {
     let out_of_time = [Outcome::TimedOut, Outcome::Expired].map(words::outcome);
     if let Some(outcome) = task.outcome().filter(|outcome| out_of_time.contains(outcome)) {
-        // This comes first, whatever run.sh made of the signals that ended it, and whether it ran at all.
+        // This comes first, however run.sh reacted to the signals that ended it, and whether or not it ran at all.
         let reason = task.reason().unwrap_or("its time limit has passed");
         return (TIMED_OUT, Some(format!("{}: {outcome}: {reason}", task.id())));
     }
@@ -97,7 +97,8 @@ pub fn of_task(task: &TaskView) -> (u8, Option<String>) {
     (FAILED, Some(format!("{}: {reason} ({code})", task.id())))
 }
 
-/// A run.sh that was ended, or wrote to stderr against the policy, may exit with 0: the task has failed all the same.
+/// The exit code of a task whose run.sh exited. A run.sh that was ended, or wrote to stderr against the policy, may
+/// exit with 0 although the task has failed.
 fn of_exit(task: &TaskView, code: u8) -> (u8, Option<String>) {
     let (outcome, succeeded) = (task.outcome().unwrap_or_default(), words::outcome(Outcome::Succeeded));
     let unlike = code == 0 && !outcome.is_empty() && outcome != succeeded;
@@ -109,7 +110,7 @@ fn of_exit(task: &TaskView, code: u8) -> (u8, Option<String>) {
     (if unlike { FAILED } else { code }, sentence)
 }
 
-/// An error about a value, as clap shows it behind that value.
+/// An error about a value, in the form for clap, which shows it after the value.
 pub fn about_it(value: &str, error: &impl ToString) -> String {
     let sentence = error.to_string();
     match sentence.split_once(&in_quotes(value)) {

@@ -1,4 +1,4 @@
-//! The commands in messages, as the user has to type them: with the options that named the service.
+//! Completes the commands in messages to what the user has to type: with the options that named the service.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -6,27 +6,27 @@ use std::sync::OnceLock;
 /// The options of this process that name the service, and which commands take them.
 #[derive(Debug)]
 pub struct Options {
-    /// Those that name the home, each with a blank before it.
+    /// The options that name the home, each preceded by a blank.
     pub of_home: String,
-    /// The same of those that name a controller.
+    /// The options that name a controller, each preceded by a blank.
     pub of_controller: String,
     /// Whether a word is the name of a command.
     pub is_verb: fn(&str) -> bool,
-    /// Whether such a command uses the controller that an option names.
+    /// Whether a command uses the controller that an option names.
     pub uses_a_controller: fn(&str) -> bool,
 }
 
 static TYPED: OnceLock<Options> = OnceLock::new();
 
-/// Takes the options of this process.
+/// Sets the options of this process.
 pub fn begin(options: Options) {
     if !(options.of_home.is_empty() && options.of_controller.is_empty()) {
-        // The arguments are read once.
+        // The arguments are parsed only once.
         let _ = TYPED.set(options);
     }
 }
 
-/// A message whose commands can be typed as they are.
+/// The message with commands that can be typed as shown.
 pub fn typed(message: &str) -> Cow<'_, str> {
     TYPED.get().map_or(Cow::Borrowed(message), |options| Cow::Owned(options.insert(message)))
 }
@@ -35,7 +35,7 @@ impl Options {
     /// The message with these options in each command that takes them.
     pub fn insert(&self, message: &str) -> String {
         const PROGRAM: &str = "llts ";
-        /// What stands before a command. In other places the name is a word of a sentence.
+        /// Texts before a command. Elsewhere the name of the program is part of a sentence.
         const BEFORE: [&str; 4] = ["`", ": ", "  ", "&& "];
         let mut typed = String::new();
         let mut rest = message;

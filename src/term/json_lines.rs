@@ -1,4 +1,4 @@
-//! An output of a task as JSON Lines: an object for each line of it.
+//! The output of a task as JSON Lines: an object for each line.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -7,19 +7,19 @@ use serde_json::{Value, json};
 use super::schema;
 use base::Stream;
 
-/// A line that is longer comes in several objects: a program may write no line feed at all.
+/// Maximum bytes of a line in one object. A longer line is split, because a program may write no line feed at all.
 const LINE_BYTES_MAX: usize = 64 << 10;
 
 /// See the [module](self).
 pub struct JsonLines {
     task: String,
     stream: &'static str,
-    /// Bytes of a line without its end.
+    /// The bytes of an incomplete line.
     rest: Vec<u8>,
 }
 
 impl JsonLines {
-    /// The lines of this stream of a task.
+    /// For this output of a task.
     pub fn new(task: &str, stream: Stream) -> Self {
         let stream = match stream {
             Stream::Stdout => "stdout",
@@ -51,7 +51,7 @@ impl JsonLines {
 
     fn object(&self, begin: usize, end: usize) -> String {
         let bytes = self.rest.get(begin..end).unwrap_or_default();
-        // JSON has no form for other bytes.
+        // JSON cannot represent other bytes.
         let (name, text) = match std::str::from_utf8(bytes) {
             Ok(text) => ("text", text.to_owned()),
             Err(_) => ("base64", BASE64_STANDARD.encode(bytes)),

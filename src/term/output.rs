@@ -1,4 +1,4 @@
-//! The output of results and messages. The only file of the command line that writes to stdout and stderr.
+//! Writes results and messages. Nothing else in the command line writes results to stdout or messages to stderr.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
@@ -31,13 +31,13 @@ pub enum Format {
 /// Writes results to stdout.
 pub struct Output {
     format: Format,
-    /// The command that writes.
+    /// The name of the command that writes.
     verb: String,
-    /// The first error of a write. Nothing is written after it.
+    /// The first write error. Nothing is written after it.
     error: Option<io::Error>,
     /// Columns and rows, if stdout is a terminal.
     size: Option<(usize, usize)>,
-    /// The number of lines of the last block, which the next one overwrites.
+    /// Number of lines of the last block, which the next one overwrites.
     drawn: usize,
 }
 
@@ -53,7 +53,7 @@ pub enum Colours {
 }
 
 impl Colours {
-    /// From here on the colours of this program follow this choice.
+    /// Makes the colours of this program follow this choice.
     pub fn apply(self) {
         match self {
             Self::Auto => ColorChoice::Auto,
@@ -65,7 +65,7 @@ impl Colours {
 }
 
 impl Output {
-    /// Output of a command whose results have no name.
+    /// The output of a command whose results have no name.
     pub fn new(format: Format) -> Self {
         let mut out = Self { format, verb: String::new(), error: None, size: None, drawn: 0 };
         out.measure();
@@ -78,17 +78,17 @@ impl Output {
         self.size = size.map(|(columns, rows)| (usize::from(columns.0), usize::from(rows.0)));
     }
 
-    /// The same for the results of this command.
+    /// The output of this command.
     pub fn of(format: Format, verb: impl Into<String>) -> Self {
         Self { verb: verb.into(), ..Self::new(format) }
     }
 
-    /// Another writer of the same form.
+    /// Another writer with the same format and command.
     pub fn same(&self) -> Self {
         Self::of(self.format, self.verb.clone())
     }
 
-    /// Whether a program reads the results: in the documented form, or as the wire has them.
+    /// Whether a program reads the results, in the documented form or as on the wire.
     pub const fn is_json(&self) -> bool {
         matches!(self.format, Format::Json | Format::Wire)
     }
@@ -103,7 +103,7 @@ impl Output {
         self.size.map(|(columns, _)| columns)
     }
 
-    /// The error of the first write that has failed.
+    /// The kind of the first write error.
     pub fn failure_of_write(&self) -> Option<io::ErrorKind> {
         self.error.as_ref().map(io::Error::kind)
     }
@@ -119,22 +119,22 @@ impl Output {
         Look { width: self.columns(), is_terminal: self.size.is_some(), is_coloured }
     }
 
-    /// Writes a screen, whose parts are printable already.
+    /// Writes a screen, whose parts are already printable.
     pub fn screen(&mut self, screen: &Screen) {
         self.raw(screen.text().as_bytes());
     }
 
-    /// Whether a write has failed: the reader has probably closed the pipe.
+    /// Whether a write has failed, probably because the reader has closed the pipe.
     pub const fn is_broken(&self) -> bool {
         self.error.is_some()
     }
 
-    /// Draws a block of lines; on a terminal it overwrites the previous block, and is no higher than the terminal.
+    /// Draws a block of lines. On a terminal it overwrites the previous block, and is cut to the height of the terminal.
     pub fn redraw(&mut self, block: &str) {
         self.overwrite(&printable_lines(block));
     }
 
-    /// Draws a screen in place of the one before.
+    /// Draws a screen, which overwrites the previous one on a terminal.
     pub fn redraw_screen(&mut self, screen: &Screen) {
         self.overwrite(&screen.text());
     }
@@ -143,7 +143,7 @@ impl Output {
         let Some((_, rows)) = self.size else { return self.raw(block.as_bytes()) };
         let lines: Vec<&str> = block.lines().collect();
         let shown = lines.len().min(rows.saturating_sub(1).max(1));
-        // Without line wrapping during the drawing: a line that is too long would take two, and shift the next block down.
+        // Line wrapping is off meanwhile: a line that is too long would take two rows and shift the next block down.
         let mut text = "\x1b[?7l".to_owned();
         if self.drawn > 0 {
             text.push_str(&format!("\x1b[{}F\x1b[J", self.drawn));
@@ -162,7 +162,8 @@ impl Output {
         self.raw(printable_lines(&format!("{line}\n")).as_bytes());
     }
 
-    /// Writes a line in the form of [`base::os_text()`] for a program: as its bytes. A terminal shows it to people.
+    /// Writes a line given in the form of [`base::os_text()`]. A program gets the original bytes, a terminal a
+    /// printable text.
     pub fn os_line(&mut self, line: &str) {
         match os_bytes(line).filter(|bytes| bytes.to_str().is_none() && !io::stdout().is_terminal()) {
             Some(bytes) => self.raw(&[bytes.as_bytes(), b"\n"].concat()),
@@ -178,10 +179,10 @@ impl Output {
         }
     }
 
-    /// Writes a text of this program with styles, as far as the reader wants them.
+    /// Writes a styled text of this program, without the styles if the reader does not want them.
     pub fn styled(&mut self, text: &str) {
-        match anstream::AutoStream::choice(&io::stdout()) {
-            anstream::ColorChoice::Never => self.raw(anstream::adapter::strip_str(text).to_string().as_bytes()),
+        match AutoStream::choice(&io::stdout()) {
+            ColorChoice::Never => self.raw(anstream::adapter::strip_str(text).to_string().as_bytes()),
             _ => self.raw(text.as_bytes()),
         }
     }
@@ -191,7 +192,7 @@ impl Output {
         self.raw(table.show(self.look()).as_bytes());
     }
 
-    /// Says how to see the next page, unless the shown rows are the last.
+    /// Says how to see the next page, unless the shown rows include the last.
     pub fn next_page(&mut self, what: &str, offset: u64, shown: usize, total: u64) {
         let end = offset.saturating_add(shown as u64);
         if end < total {
@@ -200,18 +201,18 @@ impl Output {
         }
     }
 
-    /// Writes the one JSON value, or one of many, each on a line of its own.
+    /// Writes a JSON value on one line.
     pub fn value(&mut self, value: &Value) {
         let converted = self.is_of_schema().then(|| schema::value(&self.verb, value));
         self.json_text(&converted.as_ref().unwrap_or(value).to_string());
     }
 
-    /// The same for a flat object.
+    /// Writes a flat object as a JSON value on one line.
     pub fn fields(&mut self, fields: &Fields) {
         if self.is_of_schema() { self.value(&to_value(fields)) } else { self.json_line(&flat::to_vec(fields)) }
     }
 
-    /// Writes an object of the wire as it is, on a line of its own.
+    /// Writes an object of the wire unchanged on one line.
     pub fn json_line(&mut self, value: &[u8]) {
         self.json_text(&String::from_utf8_lossy(value));
     }
@@ -251,18 +252,18 @@ impl Output {
     }
 }
 
-/// Writes help to stdout or stderr. If it cannot be written, no other output is left.
+/// Writes help to stdout or stderr. A failure cannot be reported anywhere else.
 pub fn print(text: &str, to_stderr: bool) {
     let _ = if to_stderr { io::stderr().write_all(text.as_bytes()) } else { io::stdout().write_all(text.as_bytes()) };
 }
 
-/// Writes a message that is not the result to stderr: one line, whatever it contains.
+/// Writes a message to stderr, as one line whatever it contains.
 pub fn note(sentence: &str) {
     let sentence = hints::typed(sentence);
     raw_stderr(&format!("llts: {}\n", printable(&shortened(&sentence).replace(['\n', '\r', '\t'], " "))));
 }
 
-/// Writes a question to stderr; the answer follows on the same line.
+/// Writes a question to stderr. The answer follows on the same line.
 pub fn ask(question: &str) {
     raw_stderr(question);
 }
@@ -273,24 +274,25 @@ fn raw_stderr(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-/// Passes the bytes of an output of a task on, perhaps with a tag before each line: unchanged, but as text where a terminal gets them.
+/// Passes on the bytes of a task's output, optionally with a tag before each line. They are unchanged, except that a
+/// terminal gets readable text.
 pub struct Sink {
     target: Target,
-    /// Makes bytes that could act on a terminal readable, if there is one.
+    /// Makes bytes readable that could act on the terminal, if the target is one.
     readable: Option<Readable>,
     tag: Option<OsString>,
     /// Whether the last line has no end yet.
     is_open: bool,
     is_unused: bool,
-    /// The first error of a write.
+    /// The first write error.
     failure: Option<io::ErrorKind>,
-    /// A file that gets the same bytes without tags, until it cannot take them.
+    /// A file that gets the original bytes, until a write to it fails.
     copy: Option<io::Result<File>>,
-    /// The form in which a program reads the bytes.
+    /// The JSON Lines form for a program, if wanted.
     lines: Option<JsonLines>,
 }
 
-/// The stream of this program that gets the bytes.
+/// The stream to which a [`Sink`] writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Standard output.
@@ -312,9 +314,9 @@ impl Target {
 }
 
 impl Sink {
-    /// A tag is in the form of [`base::os_text()`].
+    /// A sink with an optional tag in the form of [`base::os_text()`].
     pub fn new(target: Target, tag: Option<String>) -> Self {
-        // On a terminal, a value is shown as the output behind it is.
+        // A terminal gets the tag in the same readable form as the output.
         let tag = tag.map(|tag| if target.is_terminal() { printable(&tag) } else { tag });
         let tag = tag.map(|tag| os_bytes(&tag).unwrap_or_else(|| tag.into()));
         let readable = target.is_terminal().then(Readable::default);
@@ -326,17 +328,17 @@ impl Sink {
         Self { lines: Some(lines), readable: None, ..Self::new(Target::Stdout, None) }
     }
 
-    /// A sink that passes every byte on, also to a terminal.
+    /// The sink, which passes every byte on unchanged, even to a terminal, if `is_raw`.
     pub fn raw_if(self, is_raw: bool) -> Self {
         if is_raw { Self { readable: None, ..self } } else { self }
     }
 
-    /// A sink whose bytes also go to this file.
+    /// The sink, whose bytes also go to this file.
     pub fn copied_to(self, file: File) -> Self {
         Self { copy: Some(Ok(file)), ..self }
     }
 
-    /// Writes bytes as they are.
+    /// Writes bytes of the output.
     ///
     /// # Errors
     /// When the reader has closed its end, or the disk is full.
@@ -367,12 +369,12 @@ impl Sink {
         })
     }
 
-    /// The first error of a write.
+    /// The first write error.
     pub const fn failure(&self) -> Option<io::ErrorKind> {
         self.failure
     }
 
-    /// Why the file did not take all bytes, if there is one and it did not.
+    /// Why the copy is incomplete, if there is a copy and a write to it has failed.
     pub fn take_copy_error(&mut self) -> Option<io::Error> {
         self.copy.take().and_then(Result::err)
     }
@@ -382,29 +384,29 @@ impl Sink {
         self.is_unused
     }
 
-    /// Ends an unfinished last line on a terminal, and before another message.
+    /// Ends an unfinished last line on a terminal, before another message, and after a tag.
     pub fn end(&mut self, a_message_follows: bool) {
         if let Some(lines) = &mut self.lines {
             let last = lines.end();
-            // As below.
+            // The error of a broken stream is already known.
             let _ = self.pass(last.as_bytes());
             return;
         }
         let rest = self.readable.as_mut().map(Readable::end).unwrap_or_default();
         if !rest.is_empty() {
             self.is_open = true;
-            // As below.
+            // As above.
             let _ = self.pass(rest.as_bytes());
         }
         let is_terminal = self.target.is_terminal() || (self.target == Target::Stderr && a_message_follows);
         if std::mem::take(&mut self.is_open) && (is_terminal || self.tag.is_some()) {
-            // The bytes before it have arrived, or their error is known.
+            // As above.
             let _ = self.pass(b"\n");
         }
     }
 
     fn pass(&self, bytes: &[u8]) -> io::Result<()> {
-        // What goes into a pipe or a file takes no room of the terminal.
+        // Output to a pipe or a file does not touch the terminal.
         if self.target == Target::Stderr || io::stdout().is_terminal() {
             status_line::clear();
         }
@@ -431,7 +433,7 @@ fn tagged(bytes: &[u8], tag: &OsStr, mut is_open: bool) -> Vec<u8> {
     out
 }
 
-/// A flat object as a part of a larger value.
+/// A flat object as a JSON value.
 pub fn to_value(fields: &Fields) -> Value {
     let value = |scalar: &Scalar| match scalar {
         Scalar::Null => Value::Null,

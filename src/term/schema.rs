@@ -1,14 +1,14 @@
-//! The JSON of `--output json`: one form for all commands, with a version, made from the objects of the wire and of the commands in
-//! this one place. `docs/reference/output.schema.json` describes it.
+//! The JSON of `--output json`: one versioned form for all commands. All of it is made here, from the objects of the
+//! wire and of the commands. `docs/reference/output.schema.json` describes it.
 //!
-//! | the wire | here |
+//! | on the wire | here |
 //! |---|---|
-//! | `__SUBMIT_TIME__` | `submit_time`: the word in small letters, unless [`FIELDS`] has another name |
-//! | unix seconds | a text as RFC 3339 has it, in UTC |
+//! | `__SUBMIT_TIME__` | `submit_time`: the word in lower case, unless [`FIELDS`] has another name |
+//! | unix seconds | a text in the form of RFC 3339, in UTC |
 //! | a number of seconds | the same |
 //! | JSON in a text | its value |
 //! | a parameter | a member of `parameters` |
-//! | lines in a text, of a log or of the files of a tool | an array of objects |
+//! | a text of lines: a log, or the files of a tool | an array of objects |
 //! | `0:__EXIT_CODE__` | `exit_code` of a member of `rounds` |
 
 use std::collections::BTreeMap;
@@ -20,13 +20,13 @@ use api::wire::client::is_time;
 use api::wire::graph::state;
 use base::{StepState, Wall, words};
 
-/// The version of the form. A name may be added within a version; none is removed, and none changes its meaning.
+/// The version of the form. Within a version, names may be added, but none is removed or changes its meaning.
 pub(crate) const VERSION: u32 = 1;
 
-/// What a value is, apart from what it says itself.
+/// The meaning of a value that does not follow from its JSON type.
 #[derive(Clone, Copy)]
 enum Unit {
-    /// The same in both forms.
+    /// No special meaning: the value is the same in both forms.
     Same,
     /// JSON in a text.
     Json,
@@ -34,7 +34,7 @@ enum Unit {
     Truth,
     /// Lines that begin with unix seconds.
     Log,
-    /// Lines of a size and a path.
+    /// Lines with a size and a path each.
     Files,
     /// An object of unix seconds.
     Times,
@@ -61,13 +61,13 @@ const FIELDS: [(&str, &str, Unit); 15] = [
     (words::REASON, "reason", Unit::Sentence),
 ];
 
-/// Members of commands that are unix seconds, and have no word of the wire.
+/// Members made by commands, not by the wire, that are unix seconds.
 const MOMENTS: [&str; 2] = ["paused_until", "started"];
 
-/// The same of those that have both names: one of them alone may be a count.
+/// Pairs of such members. They are unix seconds only if an object has both: one of them alone may be a count.
 const PERIODS: [[&str; 2]; 3] = [["start", "end"], ["created", "until"], ["started", "ended"]];
 
-/// Commands whose answer is a list: its name, and whether a single object is one of it, too.
+/// Commands whose answer is a list: the command, the name of the list, and whether a single object counts as a list of one.
 const LISTS: [(&str, &str, bool); 13] = [
     ("query", "tasks", true),
     ("explain", "tasks", true),
@@ -84,7 +84,7 @@ const LISTS: [(&str, &str, bool); 13] = [
     ("tool", "tools", false),
 ];
 
-/// The value of a command in this form.
+/// The result of a command in this form.
 pub(crate) fn value(verb: &str, value: &Value) -> Value {
     let list = LISTS.iter().find(|(name, ..)| *name == verb);
     let name = list.map_or("results", |(_, name, _)| *name);
@@ -98,7 +98,7 @@ pub(crate) fn value(verb: &str, value: &Value) -> Value {
         {
             Map::from_iter([(name.to_owned(), json!([members]))])
         }
-        // Its names are those that the user has chosen.
+        // The user has chosen the names in it.
         Value::Object(members) if verb == "context" => {
             Map::from_iter([("contexts".to_owned(), Value::Object(members))])
         }
@@ -119,7 +119,7 @@ fn converted(value: &Value) -> Value {
 }
 
 fn object(members: &Map<String, Value>) -> Map<String, Value> {
-    // An answer about a task has its fields and its parameters side by side.
+    // An answer about a task has fields and parameters side by side.
     let is_task = members.contains_key(words::TASK_ID) && members.contains_key(words::SUBMIT_TIME);
     let has_both = |period: &&[&str; 2]| period.iter().all(|name| members.contains_key(*name));
     let periods: Vec<&str> = PERIODS.iter().filter(has_both).flatten().copied().collect();
@@ -154,17 +154,17 @@ fn object(members: &Map<String, Value>) -> Map<String, Value> {
     all
 }
 
-/// Whether it is a word of the wire.
+/// Whether a name is a word of the wire.
 fn is_word(name: &str) -> bool {
     name.len() > 4 && name.starts_with("__") && name.ends_with("__")
 }
 
-/// The name and the value of a member.
+/// The new name and value of a member.
 fn member(word: &str, value: &Value) -> (String, Value) {
     let field = FIELDS.iter().find(|(known, ..)| *known == word);
     let name = match field {
         Some((_, name, _)) => (*name).to_owned(),
-        // The id of a task has one name, whichever command prints it.
+        // The id of a task has the same name in every command.
         None if word == "task" && value.is_string() => "task_id".to_owned(),
         None => snake(word),
     };
@@ -176,7 +176,7 @@ fn member(word: &str, value: &Value) -> (String, Value) {
         (Unit::Sentence, Value::String(text)) => Value::String(times::utc(text)),
         (Unit::Log, Value::String(text)) => text.lines().map(log_line).collect(),
         (Unit::Files, Value::String(text)) => text.lines().map(file).collect(),
-        // Their names are those that the user has chosen.
+        // The user has chosen the names in it.
         (_, Value::Object(_)) if word == "parameters" => value.clone(),
         (Unit::Times, Value::Object(times)) => times.iter().map(|(word, time)| (snake(word), moment(time))).collect(),
         (_, value) => converted(value),
@@ -203,7 +203,8 @@ fn moment(value: &Value) -> Value {
     }
 }
 
-/// A word of the wire, or a phase or outcome that is the name of a count. Names that a user has chosen stay as they are.
+/// The name in lower case if it is a word of the wire, or a phase, outcome or state that names a count. Names that a
+/// user has chosen stay unchanged.
 fn snake(word: &str) -> String {
     let is_state = StepState::ALL.into_iter().any(|one| state(one) == word);
     let is_count = words::phase_of(word).is_some() || words::outcome_of(word).is_some() || is_state;

@@ -1,4 +1,4 @@
-//! The context of every command: its options, the home, the configuration and the output.
+//! The context of a command: its options, the home, the configuration and the output.
 
 use std::path::{Path, PathBuf};
 
@@ -12,22 +12,22 @@ use super::connect::{self, Global};
 use super::exit::{self, Failure};
 use super::output::Output;
 
-/// The context of every command.
+/// The context of a command.
 pub struct Session {
-    /// Options that every command takes.
+    /// The options that every command takes.
     pub global: Global,
     /// The settings.
     pub config: Config,
-    /// Where each setting comes from.
+    /// The source of each setting.
     pub sources: Sources,
     /// The folder of the service.
     pub home: Home,
-    /// Where results go.
+    /// The writer of results.
     pub out: Output,
 }
 
 impl Session {
-    /// Connects to the controller that the arguments, the environment or the configuration name.
+    /// Connects to the controller that the arguments, the environment or the configuration names.
     pub fn client(&self) -> Result<Client, Failure> {
         let endpoint = connect::endpoint(&self.global, &self.config)?;
         Ok(Client::secured(&self.config, &endpoint)?)
@@ -66,7 +66,7 @@ impl Session {
 }
 
 impl From<HomeError> for Failure {
-    /// A wrong name is an error of usage; a refusal of the system is not.
+    /// A wrong name is a usage error, but a failure of the system is not.
     fn from(error: HomeError) -> Self {
         let exit = if let HomeError::Make { .. } = error { exit::FAILED } else { exit::USAGE };
         Self::new(exit, error.to_string())

@@ -4,17 +4,17 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use base::{Outcome, Phase, ShownState, words};
 
-/// Reads the word of a phase.
+/// Parses the word of a phase.
 pub fn phase() -> impl TypedValueParser<Value = Phase> {
     word(Phase::ALL.map(words::phase), words::phase_of)
 }
 
-/// Reads the word of an outcome.
+/// Parses the word of an outcome.
 pub fn outcome() -> impl TypedValueParser<Value = Outcome> {
     word(Outcome::ALL.map(words::outcome), words::outcome_of)
 }
 
-/// A state of a table: `ok`, `failed`, `timed-out` and so on.
+/// Parses a state as shown in tables: `ok`, `failed`, `timed-out` and so on.
 pub fn shown(word: &str) -> Result<ShownState, String> {
     ShownState::of_word(word).ok_or_else(|| {
         let known: Vec<_> = shown_words().collect();
@@ -22,12 +22,12 @@ pub fn shown(word: &str) -> Result<ShownState, String> {
     })
 }
 
-/// The words of all states of a table.
+/// The words of all states shown in tables.
 pub fn shown_words() -> impl Iterator<Item = String> {
     ShownState::ALL.into_iter().map(|state| state.word().replace(' ', "-"))
 }
 
-/// One of the words of the wire, in upper or lower case.
+/// Parses one of these words, in upper or lower case.
 fn word<T, const N: usize>(words: [&'static str; N], of: fn(&str) -> Option<T>) -> impl TypedValueParser<Value = T>
 where
     T: Clone + Send + Sync + 'static,

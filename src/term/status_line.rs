@@ -1,6 +1,7 @@
-//! One line at the bottom of the terminal: the progress of a command, or what it waits for. Every other output makes room for it.
+//! The status line at the bottom of the terminal: the progress of a command, or what it waits for. Every other output
+//! clears it first.
 //!
-//! It is on stderr, and only if that is a terminal.
+//! It is written to stderr, and only if that is a terminal.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::{Mutex, PoisonError};
@@ -8,14 +9,14 @@ use std::sync::{Mutex, PoisonError};
 use super::table::cut;
 use base::printable;
 
-/// Columns that stay free for the `^C` that the terminal prints. At the edge it would begin a new line, and the old one would stay;
-/// that is why no library draws this line: those that were looked at fill it up to the edge.
+/// Columns that stay free for the `^C` that the terminal prints. At the edge it would begin a new line, and the old one
+/// would stay. The libraries that were considered fill the line up to the edge, so none of them draws it.
 const ROOM: usize = 3;
 
-/// Whether the line is shown. Threads that print outputs clear it, too.
+/// Whether the line is shown. Any thread that writes output clears it.
 static SHOWN: Mutex<bool> = Mutex::new(false);
 
-/// Shows a text in place of the last one. It is cut at the right edge of the terminal.
+/// Shows a text instead of the previous one, cut at the right edge of the terminal.
 pub fn show(text: &str) {
     if !io::stderr().is_terminal() {
         return;
@@ -33,7 +34,7 @@ pub fn clear() {
     }
 }
 
-/// The columns that a text may have.
+/// Maximum columns of a text; `None` if stderr is not a terminal.
 pub fn columns() -> Option<usize> {
     let (columns, _) = terminal_size::terminal_size_of(io::stderr())?;
     Some(usize::from(columns.0).saturating_sub(ROOM).max(1))

@@ -1,39 +1,39 @@
-//! Colours of screens, and the text of a screen. Every part of it that comes from elsewhere is made printable in one place.
+//! Screens and their colours. All parts that come from outside are made printable in one place.
 
 use anstyle::{AnsiColor, Style};
-use unicode_width::UnicodeWidthStr as _;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use base::{Outcome, ShownState, beginning, printable};
 
 /// How a screen is drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Look {
-    /// Columns of the terminal; `None` where lines are not cut.
+    /// Columns of the terminal; `None` if lines are not cut.
     pub width: Option<usize>,
-    /// Whether people look at a terminal, who need no column that says nothing.
+    /// Whether the reader is at a terminal, where columns without information are left out.
     pub is_terminal: bool,
-    /// Whether it has colours.
+    /// Whether colours are used.
     pub is_coloured: bool,
 }
 
 impl Look {
-    /// Without colours, cut at this width of a terminal.
+    /// Without colours, for a terminal of this width if there is one.
     pub const fn plain(width: Option<usize>) -> Self {
         Self { width, is_terminal: width.is_some(), is_coloured: false }
     }
 }
 
-/// As it is.
+/// No style.
 pub const PLAIN: Style = Style::new();
-/// What a reader looks for first.
+/// For what a reader looks for first.
 pub const STRONG: Style = Style::new().bold();
-/// What can be skipped.
+/// For what can be skipped.
 pub const FAINT: Style = Style::new().dimmed();
-/// Success.
+/// For success.
 pub const GOOD: Style = AnsiColor::Green.on_default();
-/// Failure.
+/// For failure.
 pub const BAD: Style = AnsiColor::Red.on_default();
-/// Something that needs a look.
+/// For what may need attention.
 pub const ODD: Style = AnsiColor::Yellow.on_default();
 pub(crate) const BUSY: Style = AnsiColor::Cyan.on_default();
 
@@ -84,12 +84,12 @@ impl Screen {
         self.line([(PLAIN, text)]);
     }
 
-    /// Adds a text behind a name, in as many lines as it needs. The name takes this number of columns.
+    /// Adds a text after a name, in as many lines as necessary. The name takes `columns` columns.
     pub fn named(&mut self, (name, columns): (&str, usize), style: Style, text: &str) {
         self.behind((FAINT, name, columns), style, text);
     }
 
-    /// The same with a name in another colour.
+    /// As [`Self::named`], with a style for the name.
     pub fn behind(&mut self, (name_style, name, columns): (Style, &str, usize), style: Style, text: &str) {
         let room = self.look.width.filter(|width| *width > columns + ROOM_MIN).map(|width| width - columns);
         let mut name = aligned(name, columns, false);
@@ -104,21 +104,21 @@ impl Screen {
         self.lines.push(Vec::new());
     }
 
-    /// Adds lines of parts.
+    /// Adds lines of untrusted parts.
     pub(crate) fn lines(&mut self, lines: Vec<Vec<(Style, String)>>) {
         for line in lines {
             self.line(line.iter().map(|(style, text)| (*style, text.as_str())));
         }
     }
 
-    /// Adds parts in as many lines as they need, broken between the parts.
+    /// Adds parts in as many lines as necessary, broken between the parts.
     pub fn flow(&mut self, parts: Vec<(Style, String)>) {
         let width = self.look.width.filter(|width| *width > 0).unwrap_or(usize::MAX);
         let mut lines: Vec<Vec<(Style, String)>> = vec![Vec::new()];
         let mut used = 0;
         let mut parts = parts.into_iter().peekable();
         while let Some((style, text)) = parts.next() {
-            // No line begins with a comma, so that of the next part needs room behind this one.
+            // No line begins with a comma or colon, so that of the next part needs room after this one.
             let is_mark = |text: &str| text.starts_with([',', ':']);
             let mark = usize::from(parts.peek().is_some_and(|(_, next)| is_mark(next)));
             if used > 0 && used + text.trim_end().width() + mark > width && !is_mark(&text) {
@@ -133,7 +133,8 @@ impl Screen {
         self.lines(lines);
     }
 
-    /// Cuts a screen that is taller than a terminal: its gaps go first, then its last lines, of which the last one shown tells.
+    /// Cuts a screen that is taller than the terminal. Its gaps go first, then its last lines, which the last shown
+    /// line counts.
     pub fn cut(&mut self, lines_max: usize, command: &str) {
         if self.lines.len() <= lines_max {
             return;
@@ -160,7 +161,7 @@ impl Screen {
         self.lines.len()
     }
 
-    /// The text, without blanks at the ends of lines. A line that is too long for the terminal is cut.
+    /// The text without trailing blanks. A line that is too long for the terminal is cut.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for parts in &self.lines {
@@ -172,7 +173,7 @@ impl Screen {
 
     fn drawn(&self, parts: &[(Style, String)]) -> String {
         let last = parts.iter().rposition(|(_, text)| !text.trim_end().is_empty());
-        // Blanks at its end are not drawn.
+        // Trailing blanks are not drawn.
         let before = parts.iter().take(last.unwrap_or_default()).map(|(_, text)| text.width()).sum::<usize>();
         let whole = before + last.map_or(0, |last| parts[last].1.trim_end().width());
         let mut left = self.look.width.filter(|width| *width > 0 && *width < whole);
@@ -185,7 +186,7 @@ impl Screen {
             };
             if let Some(room) = left {
                 if text.width() >= room {
-                    // The mark stands also where a part ends exactly at the edge.
+                    // The added blank makes the mark appear even if a part ends exactly at the edge.
                     text = beginning(&format!("{text} "), room);
                     line.push_str(&styled(*style, &text, self.look.is_coloured));
                     break;
@@ -198,18 +199,17 @@ impl Screen {
     }
 }
 
-/// Columns of a wrapped text at least: in fewer it is cut.
+/// Minimum columns of a wrapped text. In fewer columns, lines are cut instead.
 const ROOM_MIN: usize = 20;
 
-/// A text in lines that fit, broken between words, and within a word that is longer than a line.
+/// A text in lines that fit, broken between words, or within a word that is longer than a line.
 pub fn wrapped(text: &str, room: Option<usize>) -> Vec<String> {
-    use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
     let Some(room) = room else { return vec![text.to_owned()] };
     let mut lines = Vec::new();
     let (mut line, mut used) = (String::new(), 0);
     for word in text.split_inclusive(' ') {
         if used > 0 && used + word.trim_end().width() > room {
-            // A run of blanks begins no line.
+            // No line begins with blanks.
             if word.trim().is_empty() {
                 continue;
             }
@@ -230,9 +230,9 @@ pub fn wrapped(text: &str, room: Option<usize>) -> Vec<String> {
     lines
 }
 
-/// A text as wide as a column.
+/// A text padded to the width of a column.
 pub(crate) fn aligned(text: &str, width: usize, is_number: bool) -> String {
-    // `{text:width$}` counts characters, some of which take two columns and some none.
+    // `{text:width$}` counts characters, of which some take two columns and some none.
     let blanks = " ".repeat(width.saturating_sub(text.width()));
     if is_number { blanks + text } else { text.to_owned() + &blanks }
 }

@@ -1,12 +1,12 @@
-//! Columns for people: aligned with spaces, and fitted into the width of a terminal.
+//! Tables for people: aligned with spaces, and fitted to the width of a terminal.
 //!
 //! | a column | on a terminal |
 //! |---|---|
-//! | that is empty, or has the same in all rows | is left out, if it may be |
+//! | that is empty, or the same in all rows | is left out, if it allows that |
 //! | that gives way | loses the middle or the end of its cells |
-//! | with a rank | is left out when the others do not fit, the highest rank first |
+//! | with a rank | is left out if the columns do not fit, the highest rank first |
 //!
-//! Elsewhere every column stays and nothing is cut, so that a program finds each in its place.
+//! Elsewhere every column stays and nothing is cut, so that a program finds each column in its place.
 
 use anstyle::Style;
 use unicode_width::UnicodeWidthStr as _;
@@ -25,9 +25,9 @@ const GAP: usize = 2;
 pub enum Give {
     /// It keeps its width.
     Nothing,
-    /// The middle of its cells, down to this width.
+    /// It cuts the middle of its cells, down to this width.
     Middle(usize),
-    /// The end of its cells, down to this width.
+    /// It cuts the end of its cells, down to this width.
     End(usize),
 }
 
@@ -36,11 +36,11 @@ pub enum Give {
 pub enum Omit {
     /// It is always shown.
     Never,
-    /// If no row has anything there.
+    /// If it is empty in all rows.
     Empty,
-    /// If every row has no number there, or a zero.
+    /// If it is empty or zero in all rows.
     Zero,
-    /// If all rows have the same there.
+    /// If it is the same in all rows.
     Alike,
 }
 
@@ -51,50 +51,50 @@ pub struct Column {
     is_number: bool,
     give: Give,
     omit: Omit,
-    /// Columns with a higher rank are left out earlier; one without a rank stays.
+    /// Columns with a higher rank are left out earlier. A column with rank 0 stays.
     rank: u8,
 }
 
 impl Column {
-    /// A column that stays as it is.
+    /// A column that is never cut or left out.
     pub const fn new(name: &'static str) -> Self {
         Self { name, is_number: false, give: Give::Nothing, omit: Omit::Never, rank: 0 }
     }
 
-    /// With its cells at the right edge.
+    /// The column with right-aligned cells.
     pub const fn number(self) -> Self {
         Self { is_number: true, ..self }
     }
 
-    /// What the column does when the table is too wide.
+    /// Sets how the column gives way when the table is too wide.
     pub const fn gives(self, give: Give) -> Self {
         Self { give, ..self }
     }
 
-    /// When the column is left out.
+    /// Sets when the column is left out.
     pub const fn omitted_if(self, omit: Omit) -> Self {
         Self { omit, ..self }
     }
 
-    /// Its place in the order in which columns give way.
+    /// Sets its rank in the order in which columns are left out.
     pub const fn rank(self, rank: u8) -> Self {
         Self { rank, ..self }
     }
 
-    /// As it is for a reader who asks for it.
+    /// The column for a reader who asks for it: it is never left out.
     pub const fn wanted(self) -> Self {
         Self { omit: Omit::Never, rank: 0, ..self }
     }
 }
 
-/// A cell: a text with its colour.
+/// A cell: a text with its style.
 #[derive(Clone, Debug)]
 struct Cell {
     style: Style,
     text: String,
 }
 
-/// Rows of aligned columns, below a head unless they are pairs.
+/// Rows of aligned columns, with a head unless they are pairs.
 #[derive(Debug)]
 pub struct Table {
     columns: Vec<Column>,
@@ -103,7 +103,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table with these names of columns.
+    /// A table with columns of these names.
     pub fn new(head: &[&'static str]) -> Self {
         Self::of(head.iter().map(|name| Column::new(name)))
     }
@@ -118,12 +118,12 @@ impl Table {
         Self { columns: Vec::new(), has_head: false, rows: Vec::new() }
     }
 
-    /// Adds a row. Its cells are untrusted texts: characters that could move the cursor are replaced.
+    /// Adds a row of untrusted texts. Characters that could act on a terminal are replaced.
     pub fn row(&mut self, cells: impl IntoIterator<Item = impl AsRef<str>>) {
         self.styled_row(cells.into_iter().map(|cell| (PLAIN, cell.as_ref().to_owned())));
     }
 
-    /// Adds a row of untrusted texts in colours.
+    /// Adds a row of untrusted texts with styles.
     pub fn styled_row(&mut self, cells: impl IntoIterator<Item = (Style, String)>) {
         let cell = |(style, text): (Style, String)| Cell {
             style,
@@ -148,7 +148,7 @@ impl Table {
         screen.text()
     }
 
-    /// Cells with tabs between them, without any that is cut.
+    /// The whole table with tabs between the cells, none of which is cut.
     pub fn show_tabbed(&self) -> String {
         let mut text = String::new();
         let head = self.has_head.then(|| self.columns.iter().map(|column| column.name).collect::<Vec<_>>());
@@ -189,7 +189,7 @@ impl Table {
         }
     }
 
-    /// A value of which a person needs every letter, such as an address, is wrapped and not cut.
+    /// Draws pairs. A value of which people need every character, such as an address, is wrapped instead of cut.
     fn draw_pairs(&self, screen: &mut Screen) {
         let columns = self.natural(0) + GAP;
         for row in &self.rows {
@@ -199,7 +199,7 @@ impl Table {
         }
     }
 
-    /// The columns that are shown, each with its width.
+    /// The shown columns as index and width.
     fn fitted(&self, look: Look) -> Vec<(usize, usize)> {
         let mut shown: Vec<(usize, usize)> =
             (0..self.columns.len()).filter(|at| !self.is_omitted(*at, look)).map(|at| (at, self.natural(at))).collect();
@@ -219,7 +219,7 @@ impl Table {
         for column in &mut shown {
             column.1 = least(column);
         }
-        // One column of the terminal after the other, so that those that give way become equally wide.
+        // One terminal column at a time, so that the columns that give way become equally wide.
         while spare > 0 {
             let mut has_grown = false;
             for (column, wanted) in shown.iter_mut().zip(&wanted) {
@@ -271,7 +271,7 @@ fn gapped(cells: impl Iterator<Item = (Style, String)>) -> Vec<(Style, String)> 
     parts
 }
 
-/// A line that is not wider than a terminal.
+/// A line cut to this width, if there is one.
 pub(crate) fn cut(line: &str, width: Option<usize>) -> String {
     match width.filter(|width| *width > 0) {
         Some(width) => beginning(line, width),

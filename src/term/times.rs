@@ -1,4 +1,4 @@
-//! Moments and durations for people.
+//! Formats moments and durations, mostly for people.
 
 use std::time::Duration;
 
@@ -11,35 +11,38 @@ pub fn local(wall: Wall) -> String {
     formatted(wall, "%Y-%m-%d %H:%M:%S")
 }
 
-/// That no task starts until this moment.
+/// A sentence that says that no task starts until this moment.
 pub fn paused(until: Wall) -> String {
     let until = if until >= UNTIL_OPENED { String::new() } else { format!(" until {}", local(until)) };
     format!("no task starts{until}: the service is paused; `llts resume --service` ends that")
 }
 
-/// The time of a moment, in the time zone of the reader: `12:00:00`.
+/// The time of day of a moment, in the time zone of the reader: `12:00:00`.
 pub fn time_of_day(wall: Wall) -> String {
     formatted(wall, "%H:%M:%S")
 }
 
 fn formatted(wall: Wall, format: &str) -> String {
-    let micros = i64::try_from(wall.micros()).unwrap_or(i64::MAX);
-    let moment = Timestamp::from_microsecond(micros).unwrap_or_default();
-    moment.to_zoned(TimeZone::system()).strftime(format).to_string()
+    timestamp(wall).to_zoned(TimeZone::system()).strftime(format).to_string()
 }
 
-/// A moment for programs, as RFC 3339 has it: `2026-01-31T11:00:00.25Z`.
+/// A moment for calculations with time zones.
+pub(crate) fn timestamp(wall: Wall) -> Timestamp {
+    let micros = i64::try_from(wall.micros()).unwrap_or(i64::MAX);
+    Timestamp::from_microsecond(micros).unwrap_or_default()
+}
+
+/// A moment for programs, in the form of RFC 3339: `2026-01-31T11:00:00.25Z`.
 pub fn rfc3339(wall: Wall) -> String {
-    let micros = i64::try_from(wall.micros()).unwrap_or(i64::MAX);
-    Timestamp::from_microsecond(micros).unwrap_or_default().to_string()
+    timestamp(wall).to_string()
 }
 
-/// A text of the controller with local times in place of unix seconds: `2026-01-31 12:00:00.250`.
+/// A text from the controller with local times instead of unix seconds: `2026-01-31 12:00:00.250`.
 pub fn readable(text: &str) -> String {
     with_moments(&text.replace("unix time ", ""), |wall| formatted(wall, "%Y-%m-%d %H:%M:%S%.3f"))
 }
 
-/// A text of the controller with moments for programs in place of unix seconds.
+/// A text from the controller with moments for programs instead of unix seconds.
 pub(crate) fn utc(text: &str) -> String {
     with_moments(text, rfc3339)
 }
@@ -55,7 +58,7 @@ fn with_moments(text: &str, shown: impl Fn(Wall) -> String) -> String {
     text.split_inclusive(char::is_whitespace).map(word).collect()
 }
 
-/// In the form that the controller writes: with six decimals.
+/// Parses unix seconds in the form that the controller writes, with six decimals.
 fn unix_seconds(text: &str) -> Option<Wall> {
     let (seconds, micros) = text.split_once('.')?;
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -63,12 +66,12 @@ fn unix_seconds(text: &str) -> Option<Wall> {
     if of_a_clock { text.parse().ok().and_then(Wall::from_unix_seconds) } else { None }
 }
 
-/// An untrusted number of seconds, as a duration.
+/// An untrusted number of seconds, formatted as a duration.
 pub fn seconds(seconds: f64) -> String {
     duration(Duration::try_from_secs_f64(seconds).unwrap_or_default())
 }
 
-/// A duration with the digits that matter to a person: `12 ms`, `3.4 s`, `5 min`.
+/// A duration with the digits that matter to a person: `12 ms`, `3.4 s`, `5 min 0 s`.
 pub fn duration(time: Duration) -> String {
     let millis = time.as_millis();
     match millis {
@@ -101,7 +104,7 @@ pub fn ago(now: Wall, at: Wall) -> String {
     }
 }
 
-/// A text of the controller with near moments in place of unix seconds: the time of day, and the date if that is not today's.
+/// A text from the controller with the time of day instead of unix seconds, and with the date if that is not today.
 pub fn near(text: &str, now: Wall) -> String {
     let today = formatted(now, "%Y-%m-%d");
     let word = |word: &str| match unix_seconds(word.trim_end()) {

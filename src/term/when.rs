@@ -1,4 +1,4 @@
-//! Durations and moments as people write them.
+//! Parses durations and moments as people write them.
 
 use std::time::Duration;
 
@@ -6,9 +6,10 @@ use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{Span, SpanRelativeTo, Timestamp, ToSpan as _};
 
+use super::times::timestamp;
 use base::Wall;
 
-/// The syntax of both, for --help.
+/// The syntax of durations and moments, for --help.
 pub const HELP: &str = "\
 A DURATION is a number of seconds, such as 90 or 0.5, or has units, such as 10m or 1h30m. \
 A MOMENT is +DURATION from now, a time of day such as 18:30 (the next one), a local date and time such as 2026-01-31T18:30, \
@@ -19,7 +20,7 @@ pub const PAST_HELP: &str = "\
 A TIME is today, yesterday or yesterday 18:30; a DURATION before now, such as 2h or 7d; a time of day such as 11:00 (the last one); \
 a local date or date and time such as 2026-01-31 or 2026-01-31T18:30; one with a zone such as 2026-01-31T18:30:00Z; or unix seconds.";
 
-/// Reads a duration.
+/// Parses a duration.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     let with_units =
@@ -35,19 +36,18 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 pub enum Moment {
     /// A duration from now.
     In(Duration),
-    /// The next time that clocks show this.
+    /// The next moment at which clocks show this time.
     Next(Time),
     /// A moment.
     At(Wall),
 }
 
-/// Reads a moment.
+/// Parses a moment.
 pub fn moment(text: &str) -> Result<Moment, String> {
     if let Some(ahead) = text.strip_prefix('+') {
         return duration(ahead).map(Moment::In);
     }
     let date = |format| DateTime::strptime(format, text).ok();
-    let time = |format| Time::strptime(format, text).ok();
     let formats = ["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M"];
     let written: Option<DateTime> = formats.into_iter().find_map(date);
     let known = unix_seconds(text)
@@ -57,7 +57,7 @@ pub fn moment(text: &str) -> Result<Moment, String> {
     if known.is_none() && written.is_some() {
         return Err("a moment is between 1970 and the end of 9999".to_owned());
     }
-    known.or_else(|| ["%H:%M:%S", "%H:%M"].into_iter().find_map(time).map(Moment::Next)).ok_or_else(|| {
+    known.or_else(|| time_of_day(text).map(Moment::Next)).ok_or_else(|| {
         if text.parse().is_ok_and(|seconds: f64| (0.0..UNIX_SECONDS_MIN).contains(&seconds)) {
             return format!(
                 "a number below {UNIX_SECONDS_MIN} is no date in unix seconds; write +{text} for seconds from now"
@@ -83,26 +83,26 @@ impl Moment {
 pub enum Past {
     /// A duration before now.
     Ago(Duration),
-    /// The last time that clocks showed this.
+    /// The last moment at which clocks showed this time.
     Last(Time),
-    /// This time of a day, so many days before today.
+    /// This time on the day this many days before today.
     OfDay(i64, Time),
     /// A moment.
     At(Wall),
 }
 
-/// Reads a moment in the past.
+/// Parses a moment in the past.
 pub fn past(text: &str) -> Result<Past, String> {
-    let time = |text: &str| ["%H:%M:%S", "%H:%M"].into_iter().find_map(|format| Time::strptime(format, text).ok());
     for (word, days) in [("today", 0), ("yesterday", 1)] {
         if let Some(rest) = text.strip_prefix(word) {
-            let at = if rest.is_empty() { Some(Time::midnight()) } else { time(rest.trim_start_matches([' ', 'T'])) };
+            let at =
+                if rest.is_empty() { Some(Time::midnight()) } else { time_of_day(rest.trim_start_matches([' ', 'T'])) };
             return at
                 .map(|at| Past::OfDay(days, at))
                 .ok_or_else(|| format!("{rest:?} is not a time of day; write {word} 18:30"));
         }
     }
-    if let Some(at) = time(text) {
+    if let Some(at) = time_of_day(text) {
         return Ok(Past::Last(at));
     }
     let midnight = |day: Date| local(day.to_datetime(Time::midnight()), &TimeZone::system());
@@ -112,7 +112,7 @@ pub fn past(text: &str) -> Result<Past, String> {
     if let Ok(Moment::At(at)) = moment(text) {
         return Ok(Past::At(at));
     }
-    // A sign would be that of a time to come.
+    // A plus sign would mean a moment in the future.
     duration(text).ok().filter(|_| !text.starts_with('+')).map(Past::Ago).ok_or_else(|| {
         "it is not a time; write yesterday, 2h (ago), 11:00, 2026-01-31, 2026-01-31T18:30 or unix seconds".to_owned()
     })
@@ -132,23 +132,26 @@ impl Past {
 
 /// How far local clocks are ahead of UTC at this moment, in seconds.
 pub fn clock_ahead(now: Wall) -> i32 {
-    let micros = i64::try_from(now.micros()).unwrap_or(i64::MAX);
-    TimeZone::system().to_offset(Timestamp::from_microsecond(micros).unwrap_or_default()).seconds()
+    TimeZone::system().to_offset(timestamp(now)).seconds()
 }
 
-/// The moments of a day at which clocks show this time: two when they are set back over it.
+/// The moments of a day at which clocks show this time. There are two when clocks are set back over it.
 fn of_day(time: Time, days_before: i64, now: Wall, zone: &TimeZone) -> impl DoubleEndedIterator<Item = Wall> {
     let day = today(now, zone).checked_sub(days_before.days()).ok();
     day.map(|day| moments(day.to_datetime(time), zone)).unwrap_or_default().into_iter()
 }
 
 fn today(now: Wall, zone: &TimeZone) -> Date {
-    let micros = i64::try_from(now.micros()).unwrap_or(i64::MAX);
-    Timestamp::from_microsecond(micros).unwrap_or_default().to_zoned(zone.clone()).date()
+    timestamp(now).to_zoned(zone.clone()).date()
 }
 
-/// Unix seconds before September 2001: a small number is more likely a duration without its sign.
+/// Smallest number that is read as unix seconds, in September 2001. A smaller one is more likely a duration without its
+/// sign.
 const UNIX_SECONDS_MIN: f64 = 1e9;
+
+fn time_of_day(text: &str) -> Option<Time> {
+    ["%H:%M:%S", "%H:%M"].into_iter().find_map(|format| Time::strptime(format, text).ok())
+}
 
 fn unix_seconds(text: &str) -> Option<Wall> {
     let seconds = text.parse().ok().filter(|seconds| *seconds >= UNIX_SECONDS_MIN)?;
@@ -159,8 +162,8 @@ fn wall(at: Timestamp) -> Option<Wall> {
     u64::try_from(at.as_microsecond()).ok().map(Wall::from_micros)
 }
 
-/// The moments at which clocks show this time, earliest first. A time that is skipped when they are set forward stands for the moment
-/// that is as long after the jump as the time is after its beginning: 02:30 for 03:30.
+/// The moments at which clocks show this time, earliest first. A time that is skipped when clocks are set forward is
+/// shifted by the length of the jump: 02:30 becomes 03:30.
 fn moments(date: DateTime, zone: &TimeZone) -> Vec<Wall> {
     let at = zone.to_ambiguous_timestamp(date);
     let found = match at.offset() {

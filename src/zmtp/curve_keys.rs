@@ -1,7 +1,7 @@
-//! CURVE keys in files: one key each, 40 characters of Z85, with or without a newline. The file of an authorised key may have a
-//! second line, which lets its holder send commands.
+//! CURVE keys in files: one key each, as 40 characters of Z85, with or without a newline. The file of an authorised key
+//! may have a second line, which lets its holder send commands.
 //!
-//! A secret key that other users can read is refused, as ssh does, because it is not secret. So is a key that other users
+//! As in ssh, a secret key that other users can read is refused, because it is not secret. So is a key that other users
 //! can replace.
 
 mod folder;
@@ -20,7 +20,7 @@ use proc::files::rename::rename_new;
 
 pub use folder::KeyFolder;
 
-/// A longer file is not a key.
+/// Maximum bytes of a key file. A longer file is not a key.
 const FILE_BYTES_MAX: usize = 4096;
 
 /// Why keys cannot be used.
@@ -66,7 +66,7 @@ pub enum KeyError {
         /// User id of the owner.
         owner: u32,
     },
-    /// A pipe, a device or the like: reading it might block forever.
+    /// It is a pipe, a device or the like, and reading it might block forever.
     #[error("{} is not a regular file, so it cannot hold a key", .0.display())]
     NotAFile(PathBuf),
     /// The content is not a key.
@@ -77,8 +77,8 @@ pub enum KeyError {
         /// The error in the text.
         why: BadKey,
     },
-    /// A line behind an authorised key is not known.
-    #[error("{} has the line {line:?} behind its key; the only line that may follow is {MAY_COMMAND:?}", .path.display())]
+    /// The line after an authorised key is unknown.
+    #[error("{} has the line {line:?} after its key; the only line that may follow is {MAY_COMMAND:?}", .path.display())]
     NoRight {
         /// Path of the file.
         path: PathBuf,
@@ -138,10 +138,11 @@ pub fn client(files: &CurveClientFiles) -> Result<ClientKeys, KeyError> {
 /// Suffix of the name of a public key file, after the name of the secret key file.
 const PUBLIC_SUFFIX: &str = ".pub";
 
-/// Makes a new pair: the secret key in `path`, mode 600, and the public key in the file beside it, whose path is returned.
+/// Makes a new pair: writes the secret key to `path`, with mode 600, and the public key to a file beside it, whose path
+/// is returned.
 ///
 /// # Errors
-/// When either file exists, which is left unchanged; or when it cannot be written.
+/// When either file exists, which then stays unchanged, or cannot be written.
 pub fn create(path: &Path) -> Result<(PublicKey, PathBuf), KeyError> {
     let pair = KeyPair::from_bytes(rand::random());
     Ok((pair.public(), keep(path, &pair)?))
@@ -176,7 +177,7 @@ pub struct AuthorisedKey {
 }
 
 impl AuthorisedKey {
-    /// Reads the file of one.
+    /// Reads the file of an authorised key.
     ///
     /// # Errors
     /// [`KeyError`], when the file is unusable.
@@ -203,7 +204,7 @@ impl AuthorisedKey {
         write(path, &self.text(), 0o644, rename_new)
     }
 
-    /// Writes the file of a key again.
+    /// Overwrites the file of a key.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -219,24 +220,24 @@ impl AuthorisedKey {
 /// Writes a public key to a new file.
 ///
 /// # Errors
-/// When there is something at the path, which stays as it is; or when it cannot be written.
+/// When something exists at the path, which then stays unchanged, or the file cannot be written.
 pub fn write_public(path: &Path, key: PublicKey) -> Result<(), KeyError> {
     write(path, &key.to_string(), 0o644, rename_new)
 }
 
-/// Writes a file, which `place` moves from the path of its draft to its own.
+/// Writes a file under a draft name, from which `place` moves it to its own.
 fn write(
     path: &Path,
     key: &str,
     mode: u32,
     place: impl FnOnce(&Path, &Path) -> io::Result<()>,
 ) -> Result<(), KeyError> {
-    // A reader of the folder finds the whole key or no file. The draft begins with a dot, as no key does.
+    // A reader of the folder finds the whole key or no file. It ignores the draft, whose name begins with a dot.
     let draft = path.with_file_name(format!(".draft-{:016x}", rand::random::<u64>()));
     let opened = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&draft);
     let written = opened.and_then(|mut file| {
         let placed = writeln!(file, "{key}").and_then(|()| file.sync_all()).and_then(|()| place(&draft, path));
-        // The draft was made here.
+        // The draft is ours.
         placed.inspect_err(|_| drop(fs::remove_file(&draft)))
     });
     written.map_err(|source| match source.kind() {
@@ -268,17 +269,17 @@ fn read_secret(path: &Path) -> Result<(Zeroizing<String>, fs::Metadata), KeyErro
     read(path).map_err(|error| error.with_remedy(make))
 }
 
-/// Reads the text of a key file; the text is erased from memory after use.
+/// Reads the text of a key file. The text is erased from memory after use.
 fn read(path: &Path) -> Result<(Zeroizing<String>, fs::Metadata), KeyError> {
     let fail = |source| KeyError::Read { path: path.to_owned(), source };
-    // A pipe without a writer must not block the loop; the type of the file is checked after opening.
+    // A pipe without a writer must not block the loop. The type of the file is checked after opening.
     let opened = fs::OpenOptions::new().read(true).custom_flags(O_NONBLOCK | O_NOCTTY).open(path);
     let file = opened.map_err(fail)?;
     let metadata = file.metadata().map_err(fail)?;
     if !metadata.is_file() {
         return Err(KeyError::NotAFile(path.to_owned()));
     }
-    // Full capacity from the start, so that growing leaves no copies behind.
+    // With full capacity from the start, so that growing leaves no copies behind.
     let mut text = Zeroizing::new(String::with_capacity(FILE_BYTES_MAX));
     match file.take(FILE_BYTES_MAX as u64).read_to_string(&mut text) {
         Ok(_) => Ok((text, metadata)),
@@ -289,7 +290,7 @@ fn read(path: &Path) -> Result<(Zeroizing<String>, fs::Metadata), KeyError> {
     }
 }
 
-/// Whether only the owner can change its content. A group with the same number as our user is that user's own.
+/// Checks that only the owner can change the file or folder. A group with the same number as our user is that user's own.
 fn check_writers(path: &Path, metadata: &fs::Metadata) -> Result<(), KeyError> {
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let is_own_group = metadata.gid() == group && group == user;
@@ -298,7 +299,7 @@ fn check_writers(path: &Path, metadata: &fs::Metadata) -> Result<(), KeyError> {
     if mode & others == 0 { Ok(()) } else { Err(KeyError::Writable { path: path.to_owned(), mode }) }
 }
 
-/// Whether it belongs to our user or to root.
+/// Checks that the file or folder belongs to our user or to root.
 fn check_owner(path: &Path, metadata: &fs::Metadata) -> Result<(), KeyError> {
     let owner = metadata.uid();
     let is_ours = owner == 0 || owner == rustix::process::geteuid().as_raw();
@@ -349,7 +350,7 @@ mod tests {
         put(&bad, &"0".repeat(40), 0o644);
         assert!(says().contains("bad does not hold") && says().contains("publicly known"), "{}", says());
         fs::remove_file(&bad).unwrap();
-        // Opening it would wait for a writer.
+        // Opening the pipe would otherwise wait for a writer.
         nix::unistd::mkfifo(&bad, nix::sys::stat::Mode::S_IRWXU).unwrap();
         assert!(says().contains("bad is not a regular file"), "{}", says());
         fs::remove_file(&bad).unwrap();

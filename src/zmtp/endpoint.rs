@@ -1,5 +1,5 @@
-//! The rules of an endpoint: which connections it accepts, which give way, and when one is made again. The shell owns the
-//! sockets and reports their events; `K` is its name for a connection.
+//! The rules of an endpoint: which connections it accepts, which give way, and when one is made again. The shell owns
+//! the sockets and reports their events. `K` is its id of a connection.
 //!
 //! | part | decides |
 //! |---|---|
@@ -9,8 +9,8 @@
 //! | [`SubscriptionQuota`] | the number of prefixes of a subscriber |
 //! | [`Refusals`] | which refused connections are logged |
 //!
-//! The facts about one connection that the rules need ([`ConnectionInfo`], [`Share`]) are part of the shell's own record of
-//! it, so that a message costs no look-up here.
+//! The facts about a connection that the rules need ([`ConnectionInfo`], [`Share`]) are part of the shell's own record
+//! of it, so that a message costs no look-up here.
 
 mod admission;
 mod budget;

@@ -1,30 +1,31 @@
-//! One ZMTP connection, either side of it: bytes in, events and bytes out, time as a value.
+//! Either side of one ZMTP connection: bytes in, events and bytes out, time as a value.
 //!
-//! It speaks ZMTP 3.1 (RFC 37) with peers of 3.1 and 3.0 (RFC 23), with the mechanisms NULL and CURVE (RFC 25 and 26), for
-//! the patterns request-reply (RFC 28) and publish-subscribe (RFC 29). Older peers are refused. The envelope of a request
-//! is [`crate::envelope`]'s concern.
+//! It speaks ZMTP 3.1 (RFC 37) with peers of 3.1 and 3.0 (RFC 23), with the mechanisms NULL and CURVE (RFC 25 and 26),
+//! for the patterns request-reply (RFC 28) and publish-subscribe (RFC 29). Older peers are refused. The envelope of a
+//! request is [`crate::envelope`]'s concern.
 //!
 //! | state | input | next |
 //! |---|---|---|
-//! | `Greeting` | 64 bytes, checked as they come; the called side sends the first ten of its own before | `Handshake`, the first command of the mechanism is sent |
-//! | `Handshake` | commands of the mechanism | `Open` with [`Event::Opened`], when the socket types fit |
+//! | `Greeting` | 64 bytes, checked as they arrive; the accepting side sends only the first ten of its own before | `Handshake`; the first command of the mechanism is sent |
+//! | `Handshake` | commands of the mechanism | `Open` with [`Event::Opened`], if the socket types are compatible |
 //! | `Open` | messages, SUBSCRIBE, CANCEL, PING, PONG | |
 //! | `Over` | further input is ignored | |
 //!
-//! A [`DisconnectReason`] ends the connection: what is left in [`Connection::output`] then is a last word (ERROR), and the
-//! owner closes. The owner calls [`Connection::handle_input`] until the input is used up, [`Connection::handle_written`]
-//! after each write of [`Connection::output`], and [`Connection::handle_timeout`] at [`Connection::poll_timeout`].
+//! A [`DisconnectReason`] ends the connection: the owner writes what is left in [`Connection::output`], which may be an
+//! ERROR, and closes. The owner calls [`Connection::handle_input`] until the input is used up,
+//! [`Connection::handle_written`] after each write of [`Connection::output`], and [`Connection::handle_timeout`] at
+//! [`Connection::poll_timeout`].
 //!
-//! [`Limits`] bound the memory that a peer can make us hold: a length is checked before a byte of it is stored, and memory
-//! grows with the received bytes, not with announced ones.
+//! [`Limits`] bound the memory that a peer can make us hold: a length is checked before a byte of the body is stored,
+//! and memory grows with the received bytes, not with announced ones.
 //!
 //! # Why not a library
 //!
-//! `omq-proto` 0.37 is the one crate of this shape. It bounds bytes, and parts by the size of their handles. But it takes
-//! 256 KiB from a peer before the handshake is done, reads the random source itself, so that no run can be replayed, brings
-//! 17,000 lines for transports and compressors that are not used here, rests its CURVE on a cipher crate with one release
-//! by the same single author, and had 52 releases in its first six months, half of which break their users. `zeromq` and
-//! `rzmq` are async. The ciphers here are those of RustCrypto.
+//! `omq-proto` 0.37 is the only crate with this design. It bounds bytes, and parts by the size of their handles. But it
+//! takes 256 KiB from a peer before the handshake is done, and it reads the random source itself, so that no run can be
+//! replayed. It brings 17,000 lines for transports and compressors that are not used here. Its CURVE relies on a cipher
+//! crate with one release by the same single author. It had 52 releases in its first six months, half of them breaking.
+//! `zeromq` and `rzmq` are async. The ciphers used here are RustCrypto's.
 
 mod allowance;
 mod command;
@@ -44,6 +45,7 @@ mod suspended;
 mod tests;
 
 pub use connection::{Connection, Event, Peer, Settings};
+pub(crate) use curve::UNAUTHORISED;
 pub use disconnect_reason::{DisconnectReason, Full};
 pub use keys::{BadKey, ClientKeys, KeyPair, PublicKey, Security, ServerKeys};
 pub use kind::Kind;
@@ -55,14 +57,14 @@ use std::time::Duration;
 
 use crate::envelope::{LongKind, TooLong};
 
-/// The messages that may be longer than others: decided by the first bytes of a part, before the rest is held.
+/// The messages that may be longer than others. The first bytes of a part decide, before the rest is stored.
 #[derive(Clone, Copy, Debug)]
 pub struct LongMessages {
-    /// Bytes of a submit of tasks.
+    /// Maximum bytes of a submit of tasks.
     pub submit_bytes_max: usize,
-    /// Bytes of a submit of a graph.
+    /// Maximum bytes of a submit of a graph.
     pub graph_bytes_max: usize,
-    /// Bytes of a report of an agent.
+    /// Maximum bytes of a report of an agent.
     pub report_bytes_max: usize,
     /// The kind of a part that begins like this.
     pub kind: fn(&[u8]) -> LongKind,
@@ -74,8 +76,8 @@ impl LongMessages {
         self.submit_bytes_max.max(self.graph_bytes_max).max(self.report_bytes_max)
     }
 
-    /// Bytes of a message with a part that begins like this: 0 if it may not be long, `None` while there are too few bytes to
-    /// tell.
+    /// Maximum bytes of a message with a part that begins like this: 0 if it must not be long, `None` while there are
+    /// too few bytes to tell.
     fn bytes_of(&self, start: &[u8]) -> Option<usize> {
         match (self.kind)(start) {
             LongKind::Submit => Some(self.submit_bytes_max),
@@ -90,11 +92,11 @@ impl LongMessages {
 /// Limits for a peer.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Bytes of a message, all parts together.
+    /// Maximum bytes of a message, all parts together.
     pub message_bytes_max: usize,
-    /// Which messages may be longer.
+    /// The messages that may be longer.
     pub long: Option<LongMessages>,
-    /// Parts of a message.
+    /// Maximum parts of a message.
     pub parts_max: usize,
     /// Maximum number of queued messages.
     pub queue_messages_max: usize,
@@ -104,7 +106,7 @@ pub struct Limits {
     pub handshake_timeout: Duration,
     /// How long the peer may take none of its queue.
     pub stall_timeout: Duration,
-    /// Silence after which a peer of 3.1 is probed; `None` never probes. It has two more intervals for its answer.
+    /// Silence after which a peer of 3.1 is probed; `None` never probes. The peer has two more intervals to answer.
     pub ping_interval: Option<Duration>,
 }
 
@@ -114,8 +116,8 @@ impl Limits {
         self.long.map_or(0, |long| long.bytes_max()).max(self.message_bytes_max)
     }
 
-    /// Checks an opened frame, after parts with `before` bytes of the same message. A part that is too long is dropped if `skips` is
-    /// true.
+    /// Checks a frame taken out of its box, after parts with `before` bytes of the same message. If `skips` is true, a
+    /// part that is too long is dropped.
     ///
     /// # Errors
     /// When the connection must be closed.

@@ -1,4 +1,4 @@
-//! The frames around a request: added by a REQ socket, and to be returned by the REP side (RFC 28).
+//! The frames around a request: a REQ socket adds them, and the REP side must return them (RFC 28).
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use base::code::{Code, Refusal};
 pub struct ReplyTo(Vec<Vec<u8>>);
 
 impl ReplyTo {
-    /// The envelope of a request that did not arrive by ZMTP: its door gets this frame back.
+    /// The envelope of a request that did not arrive by ZMTP. Its door gets this frame back.
     #[must_use]
     pub fn of(frame: Vec<u8>) -> Self {
         Self(vec![frame])
@@ -35,13 +35,13 @@ impl ReplyTo {
 pub enum Received {
     /// A request: one frame after the delimiter.
     Request(ReplyTo, Vec<u8>),
-    /// More than one frame after the delimiter, or one that is too long: it can be answered, but not read.
+    /// A request that can be answered but not read: it has several frames after the delimiter, or one that is too long.
     Refused(ReplyTo, Refusal),
     /// A message that cannot be answered.
     Drop,
 }
 
-/// Splits a message at its first empty frame. The first frame is the routing id that the controller's ROUTER added; the
+/// Splits a message at its first empty frame. The first frame is the routing id that the controller's ROUTER added. The
 /// transport limits the number of frames after it.
 #[must_use]
 pub fn open(mut frames: Vec<Vec<u8>>) -> Received {
@@ -89,16 +89,16 @@ pub enum LongKind {
 /// A message beyond its limit, of which only the envelope was kept.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub struct TooLong {
-    /// Its bytes, as announced.
+    /// Its length in bytes, as announced.
     pub bytes: u64,
     /// Its limit in bytes.
     pub max: usize,
-    /// Its kind, which the limit belongs to.
+    /// Its kind, which determines the limit.
     pub kind: LongKind,
 }
 
 impl TooLong {
-    /// A message that is no long one.
+    /// A message of no long kind.
     #[must_use]
     pub const fn message(bytes: u64, max: usize) -> Self {
         Self { bytes, max, kind: LongKind::None }
@@ -121,7 +121,7 @@ impl TooLong {
     }
 }
 
-/// Their first bytes. The sender of a long message puts its type first; a blank after the colon is allowed.
+/// The first bytes of long messages. Their senders put the type first. A blank after the colon is allowed.
 const LONG: [(&str, LongKind); 8] = [
     (r#"{"__TYPE__":"TASK/SUBMIT""#, LongKind::Submit),
     (r#"{"__TYPE__": "TASK/SUBMIT""#, LongKind::Submit),
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(open_envelope(frames(&["id"]), too_long), Received::Drop, "it has no envelope");
     }
 
-    /// An empty body is a request that is not JSON, and a REQ peer waits for its answer.
+    /// An empty body is a request that is not JSON, but a REQ peer waits for its answer.
     #[test]
     fn an_empty_body_is_a_request() {
         assert_eq!(open(frames(&["id", "", ""])), Received::Request(ReplyTo(frames(&["id", ""])), vec![]));

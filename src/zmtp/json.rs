@@ -1,4 +1,4 @@
-//! JSON objects over TCP, one after the other, for prompts and lists: a server, a client, and CURVE for both.
+//! A stream of JSON objects over TCP, for prompts and lists: a server and a client, both with optional CURVE.
 
 pub mod json_connection;
 pub mod json_dial;

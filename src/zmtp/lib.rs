@@ -1,8 +1,9 @@
 //! ZMTP 3.1 and CURVE: connections without I/O, sockets around them, pushes, and JSON over TCP.
 //!
-//! The crate speaks the protocol of ZeroMQ without libzmq. A state machine reads bytes and writes bytes; sockets carry them inside the
-//! loop of the caller. A thread serves only for calls that would block, such as the look-up of a host name. Every queue, frame and
-//! connection count has a limit. Of the workspace the crate needs `base` and `proc`.
+//! The crate speaks the protocol of ZeroMQ without libzmq. A state machine consumes and produces bytes, and sockets
+//! carry them inside the caller's loop. Threads are used only for calls that would block, such as looking up a host
+//! name. Every queue, frame and connection count has a limit. Within the workspace, the crate depends on `base` and
+//! `proc` only.
 //!
 //! | module | content |
 //! |---|---|
@@ -18,9 +19,10 @@
 //!
 //! # States and events
 //!
-//! A [`engine::Connection`] is in its greeting, in its handshake, open, or at its end. Input becomes an [`engine::Event`]: opened, a
-//! message, a subscription. A [`engine::DisconnectReason`] ends it. A receiver of pushes ([`push::Delivery`]) waits for a socket,
-//! connects, is served, or is given up; [`push::Effect`] tells the shell what to do.
+//! An [`engine::Connection`] is in its greeting, in its handshake, open, or at its end. Input becomes an
+//! [`engine::Event`], such as a message or a subscription. An [`engine::DisconnectReason`] ends the connection. A
+//! receiver of pushes ([`push::Delivery`]) waits for a socket, connects, is served, or is given up; each
+//! [`push::Effect`] tells the shell what to do.
 //!
 //! # Callers
 //!
@@ -29,16 +31,17 @@
 //!
 //! # The way of a request
 //!
-//! 1. [`sockets::Ports::wait`] reports a readable peer. The [`sockets::Endpoint`] reads a chunk of it, then looks at the next peer.
+//! 1. [`sockets::Ports::wait`] finds a readable peer. The [`sockets::Endpoint`] reads a chunk from it, then turns to
+//!    the next peer.
 //! 2. [`engine::Connection::handle_input`] checks each length before it stores a byte, and returns an [`engine::Event`].
-//! 3. [`sockets::Ports::receive`] returns the frames of a message. [`envelope::open`] takes the address of the answer off
+//! 3. [`sockets::Ports::receive`] returns the frames of a message. [`envelope::open`] separates the return address
 //!    ([`envelope::ReplyTo`]).
 //! 4. The caller decides, and puts the answer into the same envelope.
 //! 5. [`sockets::Ports::send`] queues it in the outbox of the peer. [`sockets::Ports::flush`] writes many messages at once.
-//! 6. A change of a task for a push address goes to [`push_io::Pusher::push`]. A turn of the loop does a bounded slice of the pushes,
-//!    whatever their addresses do.
+//! 6. A change of a task with a push address goes to [`push_io::Pusher::push`]. Each turn of the loop does a bounded
+//!    part of the pushes, whatever the receivers do.
 //!
-//! Two connections against each other, without a socket:
+//! Two connections that talk to each other, without a socket:
 //!
 //! ```
 //! use std::time::Duration;

@@ -1,4 +1,5 @@
-//! What the connections of controller, agent and clients share: their errors, limits, and the data of suspended ones.
+//! The common parts of the connections of controller, agents and clients: errors, limits, and the data of suspended
+//! connections.
 
 mod denial;
 mod suspension;
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use super::curve_keys::KeyError;
 
-/// The maximum size of an answer: a page of details is larger than any request.
+/// Maximum bytes of an answer. A page of details is larger than any request.
 pub const ANSWER_BYTES_MAX: usize = 1 << 30;
 
 /// How long [`Ports::close`](crate::sockets::Ports::close) continues to deliver.
@@ -21,13 +22,13 @@ pub(crate) const LINGER: Duration = Duration::from_secs(1);
 /// The maximum number of connections that the kernel queues for a listener while the program is busy.
 pub(crate) const BACKLOG: i32 = 1024;
 
-/// Seconds of silence after which the kernel probes a peer, seconds between two probes, and the number of probes: a dead
-/// machine is noticed after two minutes. A client may be silent for days.
+/// Seconds of silence after which the kernel probes a peer, seconds between two probes, and the number of probes. A
+/// dead machine is detected after two minutes, while a live client may be silent for days.
 pub(crate) const KEEPALIVE_IDLE_SECONDS: u32 = 60;
 pub(crate) const KEEPALIVE_INTERVAL_SECONDS: u32 = 20;
 pub(crate) const KEEPALIVE_COUNT: u32 = 3;
 
-/// An operation that the network, or the library in front of it, refused.
+/// An operation on a socket that has failed.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {what} {endpoint}: {source}")]
 pub struct SocketError {

@@ -1,12 +1,12 @@
-//! Delivers frames to the addresses that submitters named: which address gets a socket, when frames are written, and when
-//! they are dropped.
+//! Delivers frames to the addresses that submitters named. It decides which address gets a socket, when frames are
+//! written, and when they are dropped.
 //!
 //! The content of a frame is not read here. The shell has the sockets, a thread that resolves host names, and the log.
 //!
 //! A [`Receiver`](receiver::Receiver) is an address with or without a key: the same host and port with another key is
-//! another receiver. It has a queue of frames and at most one socket, which stays open while it is used. Frames for a
-//! receiver are written in the order of the pushes while its connection lasts. Frames that a connection has taken may be
-//! lost with it; all other losses are counted in [`PushCounts`].
+//! another receiver. It has a queue of frames and at most one socket, which stays open while it is used. While its
+//! connection lasts, frames for a receiver are written in the order of the pushes. Frames that a connection has taken
+//! may be lost with it. All other losses are counted in [`PushCounts`].
 //!
 //! # The order of calls
 //!
@@ -19,12 +19,12 @@
 //! the end:             handle_stop; then turns until is_stopped
 //! ```
 //!
-//! Each part of the state is a type with a file of its own:
+//! Each part of the state is a type in its own file:
 //!
 //! | part | state |
 //! |---|---|
 //! | [`receiver`] | one address: its queue, the stage of its socket, its next deadline |
-//! | [`receivers`] | all of them, by id and by address |
+//! | [`receivers`] | all receivers, by id and by address |
 //! | [`backlog`] | queued frames, and the limits of one queue and of all |
 //! | [`sockets`] | the open sockets, the line of receivers that want one, and the choice of a victim |
 //! | [`host_names`] | host names: known addresses and open questions |
@@ -41,13 +41,14 @@
 //!
 //! | work | at most | bounds the load of |
 //! |---|---|---|
-//! | sockets served | 64, and none after 1 MiB; a step of a handshake with keys counts for 64 KiB | endless input, fast readers with long queues, floods of keys |
+//! | sockets served | 64, and none after 1 MiB; a step of a handshake with keys counts as 64 KiB | endless input, fast readers with long queues, floods of handshakes |
 //! | timers | 64, each of which may close a socket | thousands of addresses given up at the same time |
-//! | admissions to a socket | 16, each with a search of all receivers if one has to make room | floods of dead addresses |
-//! | answers to host names | 16, each with a search of all receivers | floods of names |
+//! | admissions to a socket | 16, each searching all receivers if one has to make room | floods of dead addresses |
+//! | answers to host names | 16, each searching all receivers | floods of names |
 //!
-//! Every 256 frames queued for one receiver in a turn trigger one more service of its socket, charged to the turn. The next
-//! turn begins with the work left over, and each marked receiver is served once before any is served twice.
+//! Every 256 frames queued for one receiver in a turn trigger one more service of its socket, which is charged to the
+//! turn. The next turn begins with the work left over, and each marked receiver is served once before any is served
+//! twice.
 
 mod backlog;
 mod complaints;

@@ -1,11 +1,11 @@
 //! ZMTP sockets inside the loop that uses them: no thread, one wait, bounded everywhere.
 //!
-//! [`crate::engine`] interprets the bytes; this module carries them. An [`Endpoint`] listens and connects, and has
+//! [`crate::engine`] interprets the bytes, and this module carries them. An [`Endpoint`] listens and connects, and has
 //! all peers of one loop:
 //!
 //! ```text
 //! wait: epoll + the loop's own descriptors --> ready peers --> accept, timers
-//! poll_event: one peer after the other, 16 KiB each, until none is ready --> Arrival
+//! poll_event: one peer after another, 16 KiB each, until none is ready --> Arrival
 //! send --> the peer's outbox --> flush: one write for many messages
 //! ```
 //!
@@ -13,13 +13,13 @@
 //! |---|---|
 //! | more connections than descriptors | at `connections_max` the oldest handshake makes room, otherwise the longest silent connection of the address with the most connections ([`Admission`](crate::endpoint::Admission)); if all are exempt, no connection is accepted until one closes, and the listener is not polled meanwhile |
 //! | one machine takes all places | `connections_per_address_max`; the oldest handshake of that address goes first, then its longest silent connection, otherwise the newcomer is refused. The last places are for the unix socket, and for addresses without a connection |
-//! | a peer that sends endlessly | one chunk of it is read, then the others have their turn |
-//! | many peers, each within its limits | `held_bytes_max` of all together: the longest-stalled peer is disconnected |
-//! | a peer that does not read | half of its queue full: it is not read any more; the queue full, or nothing taken for long: it is disconnected |
+//! | a peer that sends endlessly | one chunk from it is read, then the others have their turn |
+//! | many peers, each within its limits | above `held_bytes_max` for all together, the longest-stalled peer is disconnected |
+//! | a peer that does not read | with half of its queue full, nothing more is read from it; with the queue full, or nothing taken for long, it is disconnected |
 //! | a peer whose machine is gone | TCP keep-alive, and PING |
 //!
-//! It uses epoll directly, without a library: the loops also wait for signals and for the ends of processes, whose
-//! descriptors come and go and must be polled level-triggered in the same wait.
+//! It uses epoll directly, without a library, because the loops also wait for signals and ends of processes. Their
+//! descriptors come and go, and must be polled level-triggered in the same wait.
 //!
 //! [`Ports`], [`Link`], [`Requester`] and [`Pipe`] are the parts for controller, agent and clients. Pushes have their own table
 //! of peers and use only the [`Stream`].

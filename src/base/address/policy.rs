@@ -1,6 +1,6 @@
 //! The addresses that a submitter may make the controller connect to.
 //!
-//! The check works on numbers: on the IP in the text of an address, and again on each IP that a host name resolves to.
+//! IP addresses are checked: the one in the text of a push address, and later each one that a host name resolves to.
 //! Parsing the text is [`super::PushAddress`]'s concern.
 
 use std::fmt;
@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use super::Refusal;
 
-/// A network such as `10.0.0.0/8` or `fd00::/8`; a single address stands for itself.
+/// A network such as `10.0.0.0/8` or `fd00::/8`. A single address is a network of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cidr {
     network: IpAddr,
@@ -33,7 +33,7 @@ pub enum CidrError {
         /// Bits of an address of this family.
         bits_max: u8,
     },
-    /// The address has bits outside the prefix, so it is unclear which of the two is meant.
+    /// The address has bits outside the prefix, so it may mean a host or the network.
     #[error("network {text} has bits beyond its prefix; did you mean {network}?")]
     HostBits {
         /// The text, quoted and shortened.
@@ -44,7 +44,7 @@ pub enum CidrError {
 }
 
 impl Cidr {
-    /// Says whether `ip` lies in the network. A v4 address never lies in a v6 network, nor the other way round.
+    /// Whether `ip` is in the network. An IPv4 address is never in an IPv6 network, nor the other way round.
     #[must_use]
     pub fn contains(&self, ip: IpAddr) -> bool {
         match (self.network, ip) {
@@ -88,35 +88,32 @@ fn masked(ip: IpAddr, prefix_bits: u8) -> IpAddr {
     }
 }
 
-/// The addresses that pushes may go to. Link-local addresses, multicast and our own ports are refused in any case.
+/// The addresses that pushes may go to. Link-local addresses, multicast and our own ports are always refused.
 #[derive(Clone, Debug, Default)]
 pub struct AddressPolicy {
-    /// Networks that may be reached; an empty list refuses all.
+    /// Networks that may be reached. An empty list refuses all.
     pub allow: Vec<Cidr>,
-    /// Addresses that this controller listens on. A wildcard stands for every loopback address with its port. A caller that
-    /// binds to a wildcard also adds the addresses of its interfaces.
+    /// Addresses that this controller listens on. A wildcard covers every loopback address with its port. A caller that
+    /// binds to a wildcard must also add the addresses of its interfaces.
     pub own: Vec<SocketAddr>,
 }
 
 impl AddressPolicy {
-    /// Every network, and no port of our own.
+    /// Allows every network and knows no ports of our own.
     #[must_use]
     pub fn everything() -> Self {
         let all = |network| Cidr { network, prefix_bits: 0 };
-        Self {
-            allow: vec![all(Ipv4Addr::UNSPECIFIED.into()), all(std::net::Ipv6Addr::UNSPECIFIED.into())],
-            own: Vec::new(),
-        }
+        Self { allow: vec![all(Ipv4Addr::UNSPECIFIED.into()), all(Ipv6Addr::UNSPECIFIED.into())], own: Vec::new() }
     }
 
-    /// Checks one address and returns it in the form to connect to: an IPv4 address embedded in an IPv6 address as IPv4.
+    /// Checks an address and returns it in the form to connect to: an IPv4 address mapped into IPv6 becomes IPv4.
     ///
     /// # Errors
     ///
     /// The rule that refuses it.
     pub fn check(&self, ip: IpAddr, port: u16) -> Result<IpAddr, Refusal> {
         let ip = ip.to_canonical();
-        // A translator (NAT64, 6to4) would turn the second form into the first.
+        // A translator (NAT64, 6to4) would connect to the embedded address.
         for form in [Some(ip), embedded_v4(ip).map(IpAddr::V4)].into_iter().flatten() {
             check_kind(form)?;
             if self.own.iter().any(|own| is_own(*own, form, port)) {
@@ -157,7 +154,7 @@ pub(crate) fn embedded_v4(ip: IpAddr) -> Option<Ipv4Addr> {
 }
 
 fn is_own(own: SocketAddr, ip: IpAddr, port: u16) -> bool {
-    // All loopback addresses count as equal: a receiver on our port number on this machine is most likely a mistake.
+    // All loopback addresses count as equal: a receiver on this machine with our port number is most likely a mistake.
     let beside = ip.is_loopback() && (own.ip().is_unspecified() || own.ip().to_canonical().is_loopback());
     own.port() == port && (own.ip().to_canonical() == ip || beside)
 }

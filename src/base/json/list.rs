@@ -1,4 +1,4 @@
-//! The one list that a request may have: flat objects, each read for itself, so that a refusal can name its number.
+//! The one list that a request may have: flat objects, each parsed separately, so that a refusal can name its index.
 
 use std::fmt;
 
@@ -13,14 +13,14 @@ use crate::code::{Code, Refusal};
 pub struct List {
     name: &'static str,
     items_max: usize,
-    /// The first items, as many as are read.
+    /// The items that are kept: at most `items_max`.
     pub items: Vec<Result<Fields, Refusal>>,
-    /// Number of all items; `None` while the message has shown no list.
+    /// Number of all items; `None` if no list has been found.
     pub len: Option<usize>,
 }
 
 impl List {
-    /// A list that is the value of this field. Items beyond the maximum are counted and not kept.
+    /// A list that is the value of this field. Items beyond the maximum are counted but not kept.
     pub const fn named(name: &'static str, items_max: usize) -> Self {
         Self { name, items_max, items: Vec::new(), len: None }
     }
@@ -30,7 +30,7 @@ impl List {
     }
 }
 
-/// Reads the value of the list's field. A value that is no list is returned like that of any other field.
+/// Reads the value of the list's field. A value that is not a list is returned like that of any other field.
 pub(super) struct ListValue<'a> {
     pub(super) list: &'a mut List,
     pub(super) limits: &'a FieldLimits,
@@ -93,7 +93,7 @@ impl<'de> Visitor<'de> for ListValue<'_> {
     }
 }
 
-/// One item. A value that is no object is its flaw; a text that is not JSON is a flaw of the whole message.
+/// One item. A value that is not an object is a flaw of the item, but invalid JSON is a flaw of the whole message.
 struct Item<'a> {
     limits: &'a FieldLimits,
 }

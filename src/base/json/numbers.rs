@@ -1,16 +1,16 @@
-//! Integers beyond 64 bits. The reader hands them out as the nearest double, so they are found in the text that they come from.
+//! Integers beyond 64 bits. The parser returns them as the nearest double, so they are searched for in the original text.
 
 use crate::Scalar;
 
-/// Whether a number that was read may be an integer beyond 64 bits, or may be the double that it seems to be.
+/// Whether a parsed number may stem from an integer beyond 64 bits. It may also be a genuine double.
 pub fn may_be_rounded(value: &Scalar) -> bool {
-    // The smallest double that an integer beyond 64 bits becomes, on the side of the negative ones.
+    // The smallest magnitude of such a double: that of the negative integers.
     const ROUNDED_MIN: f64 = 9_223_372_036_854_775_808.0;
     let Scalar::Number(number) = value else { return false };
     number.is_f64() && number.as_f64().is_some_and(|value| value.abs() >= ROUNDED_MIN && value.fract() == 0.0)
 }
 
-/// The first integer of a JSON text that 64 bits cannot hold, with the name before it, both as they stand there.
+/// The first integer in a JSON text that 64 bits cannot hold, and the name before it, both as written there.
 pub fn beyond_64_bits(json: &[u8]) -> Option<(&str, &str)> {
     let (mut at, mut name) = (0, "");
     while at < json.len() {
@@ -38,7 +38,7 @@ pub fn beyond_64_bits(json: &[u8]) -> Option<(&str, &str)> {
     None
 }
 
-/// The end of the text that begins here, behind its second quote.
+/// The end of the string that begins here, after its closing quote.
 fn end_of_text(json: &[u8]) -> usize {
     let mut at = 1;
     while at < json.len() {

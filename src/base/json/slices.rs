@@ -1,21 +1,21 @@
-//! The members of an object as slices of its canonical text, for comparison without parsing.
+//! The members of an object as slices of its canonical text, to compare them without parsing.
 
 use std::borrow::Cow;
 
 /// Whether `members` (as [`super::members`] writes them) has the member `wanted` (as [`super::members`] writes one).
 #[must_use]
 pub fn has_member(members: &str, wanted: &str) -> bool {
-    // Most texts do not have it, which a search finds out faster than a walk from member to member.
+    // Most texts lack it, and a search shows that faster than a walk over the members.
     members.contains(wanted) && MemberSlices { rest: members }.any(|member| member == wanted)
 }
 
-/// The value of a member, both as JSON. The names used here contain no colon.
+/// The value of a member, as JSON. The names used here contain no colon.
 #[must_use]
 pub fn value_of(member: &str) -> Option<&str> {
     member.split_once(':').map(|(_, value)| value)
 }
 
-/// A value as text, from its JSON.
+/// The text of a JSON value.
 #[must_use]
 pub fn text_of(value: &str) -> Cow<'_, str> {
     match value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
@@ -37,7 +37,7 @@ pub fn member<'a>(members: &'a str, name: &str) -> Option<&'a str> {
     MemberSlices { rest: members }.find(is_named)
 }
 
-/// The members whose name, which needs no escapes, is wanted. A name with escapes is not.
+/// The members whose names are wanted. A name with escapes never is.
 #[must_use]
 pub fn members_where(members: &str, is_wanted: impl Fn(&str) -> bool) -> String {
     let name = |member: &str| member.strip_prefix('"')?.split_once('"').map(|(name, _)| is_wanted(name));

@@ -14,7 +14,7 @@ pub struct ObjectWriter<'a> {
 }
 
 impl<'a> ObjectWriter<'a> {
-    /// Opens the object with `__TYPE__`, the first name in every message, so that a subscriber can select by it.
+    /// Opens the object with `__TYPE__`, which comes first in every message, so that subscribers can filter by it.
     pub fn typed(out: &'a mut Vec<u8>, kind: &str) -> Self {
         let mut writer = Self::new(out);
         writer.text(words::TYPE, kind);
@@ -68,7 +68,7 @@ impl<'a> ObjectWriter<'a> {
         let _ = write!(self.out, "{value}");
     }
 
-    /// Writes such a value, if there is one.
+    /// As [`Self::literal`], if there is a value.
     pub fn maybe(&mut self, name: &str, value: Option<impl fmt::Display>) {
         if let Some(value) = value {
             self.literal(name, value);
@@ -174,8 +174,8 @@ fn write_text(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// Whether a text has characters to escape: control characters, quotes or backslashes. Almost none has, which is found out
-/// fastest for eight bytes at once.
+/// Whether a text has characters to escape: control characters, quotes or backslashes. Hardly any has, and checking
+/// eight bytes at once is the fastest way to see that.
 fn has_escapes(text: &[u8]) -> bool {
     let Some(last) = text.last_chunk() else {
         return text.iter().any(|byte| *byte < b' ' || *byte == b'"' || *byte == b'\\');
@@ -188,7 +188,7 @@ fn is_any_escaped(chunk: &[u8; 8]) -> bool {
     const EACH: u64 = u64::MAX / 0xff;
     const HIGHEST_BITS: u64 = EACH * 0x80;
     let chunk = u64::from_ne_bytes(*chunk);
-    // A byte below the limit borrows from its highest bit, which was not set.
+    // A byte below the limit borrows into its highest bit, which was not set.
     let has_below = |chunk: u64, limit: u8| chunk.wrapping_sub(EACH * u64::from(limit)) & !chunk;
     let has = |byte: u8| has_below(chunk ^ (EACH * u64::from(byte)), 1);
     (has_below(chunk, b' ') | has(b'"') | has(b'\\')) & HIGHEST_BITS != 0

@@ -4,7 +4,7 @@ use super::Misplaced;
 use super::scanner::{HereDocument, METACHARACTERS, Scan, Scanner, Unit};
 
 impl Scanner {
-    /// The word behind `<<`.
+    /// Reads the word after `<<`.
     pub(super) fn delimiter(&mut self) -> Scan {
         let strips_tabs = self.skip_if('-');
         while self.skip_if(' ') || self.skip_if('\t') {}
@@ -16,8 +16,7 @@ impl Scanner {
             }
             self.at += 1;
             match letter {
-                '$' | '`' | '\n' => self.doubts("a here-document whose end is not a plain word"),
-                '\\' => self.doubts("a here-document whose end is not a plain word"),
+                '$' | '`' | '\n' | '\\' => self.doubts("a here-document whose end is not a plain word"),
                 '\'' | '"' if quote.is_none() => (quote, is_quoted) = (Some(letter), true),
                 letter if quote == Some(letter) => quote = None,
                 letter => delimiter.push(letter),
@@ -30,7 +29,7 @@ impl Scanner {
         Ok(())
     }
 
-    /// The texts of the here-documents of a line, behind its end.
+    /// Reads the texts of the here-documents of a line, which follow its end.
     pub(super) fn read_here_documents(&mut self) -> Scan {
         for document in std::mem::take(&mut self.here_documents) {
             while self.peek().is_some() {

@@ -1,9 +1,9 @@
-//! Reads a line as a shell does, as far as it decides where a value stands.
+//! Reads a line as a shell does, as far as needed to determine the place of each value.
 
 use super::words::{VALUE, Words};
 use super::{LinePart, Misplaced, Place};
 
-/// Nested quotations and substitutions: more is no line of a person.
+/// Maximum nesting of brackets. No person writes a line with more.
 const DEPTH_MAX: u32 = 50;
 
 pub(super) const METACHARACTERS: &str = " \t\n;&|()<>";
@@ -36,14 +36,14 @@ pub(super) struct Scanner {
     units: Vec<Unit>,
     pub(super) at: usize,
     places: Vec<Place>,
-    /// Text that can be read in two ways: no value behind it has a sure place.
+    /// A text that shells may read differently: the place of any value after it is uncertain.
     doubt: Option<&'static str>,
-    /// Expansions `${…}` around the present place.
+    /// Number of expansions `${…}` around the current position.
     expansions: u32,
-    /// Substitutions `$(…)` around the present place.
+    /// Number of substitutions `$(…)` around the current position.
     pub(super) substitutions: u32,
     depth: u32,
-    /// Here-documents whose text begins with the next line.
+    /// Here-documents whose text begins on the next line.
     pub(super) here_documents: Vec<HereDocument>,
 }
 
@@ -93,7 +93,7 @@ impl Scanner {
         Ok(())
     }
 
-    /// Commands, to the end of the line, or to the parenthesis that closes them.
+    /// Reads commands up to the end of the line, or to the parenthesis that closes them.
     fn commands(&mut self, is_nested: bool) -> Scan {
         let mut words = Words::default();
         while let Some(unit) = self.next() {
@@ -146,16 +146,16 @@ impl Scanner {
 
     fn end_word(&mut self, words: &mut Words) {
         if self.substitutions > 0 && words.word.as_deref().is_some_and(|word| ["case", "[["].contains(&word)) {
-            // The parenthesis behind a pattern is not that of the substitution.
+            // The parenthesis after a pattern does not close the substitution.
             self.doubts("`case` or `[[` in $(…)");
         }
         words.end_word();
     }
 
-    /// Reads what stands in brackets of any kind.
+    /// Reads the contents of any brackets.
     fn deeper(&mut self, read: impl FnOnce(&mut Self) -> Scan) -> Scan {
         if self.depth == DEPTH_MAX {
-            self.doubts("very many parentheses in one another");
+            self.doubts("deeply nested parentheses");
             return Ok(());
         }
         self.depth += 1;
@@ -164,7 +164,7 @@ impl Scanner {
         Ok(())
     }
 
-    /// A value outside of quotes.
+    /// Handles a value outside quotes.
     fn bare(&mut self, words: &mut Words) -> Scan {
         let ends = |unit: Option<Unit>, ends: &str| match unit {
             None => true,
@@ -184,7 +184,7 @@ impl Scanner {
         }
     }
 
-    /// A value in quotes; `close` is the letter that ends them.
+    /// Handles a value in quotes, which `close` ends.
     fn in_quotes(&mut self, words: &mut Words, close: char, place: Place) -> Scan {
         let is_alone = words.word.as_deref() == Some("")
             && self.peek() == Some(Unit::Letter(close))
@@ -195,7 +195,7 @@ impl Scanner {
         self.put(if is_number { Place::Arithmetic } else { place })
     }
 
-    /// The word behind the present one, which ends with its first blank.
+    /// The word after the current one, which ends at its first blank.
     fn next_word(&self) -> String {
         let letters = self.units.get(self.at..).unwrap_or_default().iter().map_while(|unit| match unit {
             Unit::Letter(letter) => Some(*letter),
@@ -205,11 +205,11 @@ impl Scanner {
         letters.skip_while(|letter| !blank(letter)).skip_while(blank).take_while(|letter| !blank(letter)).collect()
     }
 
-    /// A backslash outside of single quotes: the next letter has no meaning.
+    /// Handles a backslash outside single quotes: the next character is literal.
     fn backslash(&mut self, words: &mut Words) -> Scan {
         match self.peek() {
             Some(Unit::Value) => Err(Misplaced::Backslash),
-            // A shell removes both, so the letters around them stand together.
+            // A shell removes both, so the characters around them become adjacent.
             Some(Unit::Letter('\n')) => {
                 let before = self.at.checked_sub(2).and_then(|at| self.units.get(at)).copied();
                 if matches!(before, Some(Unit::Letter('$' | '<' | '(' | '&' | '>' | '|'))) {
@@ -264,7 +264,7 @@ impl Scanner {
         words.push(letter);
     }
 
-    /// What a dollar sign begins.
+    /// Reads the construct that a dollar sign begins.
     fn dollar(&mut self, words: &mut Words, in_double: bool) -> Scan {
         words.push('$');
         match self.peek() {
@@ -294,14 +294,14 @@ impl Scanner {
                 self.at += 1;
                 self.dollar_quotes()?;
             }
-            // The name of one letter.
+            // A variable with a one-character name.
             Some(Unit::Letter('$' | '#' | '!')) => self.at += 1,
             _ => {}
         }
         Ok(())
     }
 
-    /// `$'…'`: in bash a backslash takes its meaning from a quote in it, in other shells it does not.
+    /// Reads `$'…'`. In bash, a backslash in it escapes a quote; in other shells it does not.
     fn dollar_quotes(&mut self) -> Scan {
         while let Some(unit) = self.next() {
             match unit {
@@ -333,7 +333,7 @@ impl Scanner {
         Ok(())
     }
 
-    /// `${…}`: quotes have a meaning in it that depends on its operator, and on the shell.
+    /// Reads `${…}`. The meaning of quotes in it depends on the operator and on the shell.
     fn expansion(&mut self, words: &mut Words, in_double: bool) -> Scan {
         if let Some(Unit::Letter(' ' | '\t' | '\n' | '|')) = self.peek() {
             self.doubts("${ with a blank");
@@ -361,7 +361,7 @@ impl Scanner {
         Ok(())
     }
 
-    /// An arithmetic expression behind its opening letters. Two parentheses may also open two subshells.
+    /// Reads an arithmetic expression after its opening brackets. Two parentheses may also open two subshells.
     fn arithmetic(&mut self, open: char, close: char, opened: u32) -> Scan {
         let mut left = opened;
         while let Some(unit) = self.next() {
@@ -386,7 +386,7 @@ impl Scanner {
         Ok(())
     }
 
-    /// Whether the letter that was read stands behind one that ends a word.
+    /// Whether the character just read follows one that ends a word.
     fn begins_word(&self) -> bool {
         let before = self.at.checked_sub(2).and_then(|at| self.units.get(at));
         matches!(before, Some(Unit::Letter(letter)) if METACHARACTERS.contains(*letter))

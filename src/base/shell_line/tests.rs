@@ -1,6 +1,6 @@
 use super::*;
 
-/// The places in a line, in which `@` stands for a value.
+/// The places of the values in a line, written as `@`.
 fn places(line: &str) -> Result<Vec<Place>, Misplaced> {
     let mut parts = Vec::new();
     for (index, text) in line.split('@').enumerate() {

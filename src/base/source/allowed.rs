@@ -1,5 +1,5 @@
-//! The sources that the owner of a service allows. A source is checked three times: its text at the submit, the URL of each
-//! redirect, and each address that a host name resolves to.
+//! The sources that the owner of a service allows. Three things are checked: the text of the source at the submit, the
+//! URL of each redirect, and each address that a host name resolves to.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -9,12 +9,12 @@ use super::{Source, SourceScheme};
 use crate::address::embedded_v4;
 use crate::{Cidr, CidrError};
 
-/// The allowed sources. Without a scheme or without a host, none is.
+/// The allowed sources. Without a scheme or without a host, none is allowed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllowedSources {
-    /// The ways of asking.
+    /// The allowed schemes.
     pub schemes: Vec<SourceScheme>,
-    /// The hosts that may be asked.
+    /// The allowed hosts.
     pub hosts: Vec<AllowedHost>,
 }
 
@@ -23,26 +23,26 @@ pub struct AllowedSources {
 pub enum AllowedHost {
     /// `*`: every host with a public address.
     Public,
-    /// `example.org`: this host, whatever its address is. In lower case.
+    /// `example.org`: this host, whatever its address. In lower case.
     Name(String),
     /// `*.example.org`: every host below this name that has a public address. In lower case.
     Below(String),
-    /// `10.0.0.0/8`: hosts that are given as addresses of this network, and what the other entries name, there.
+    /// `10.0.0.0/8`: hosts given as addresses of this network, and hosts that other entries name if they are there.
     Network(Cidr),
 }
 
-/// A text that is no entry of `ALLOW_HOSTS`.
+/// A text that is not a valid entry of `ALLOW_HOSTS`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidAllowedHost {
-    /// It begins like an address.
+    /// It looks like an address.
     #[error(transparent)]
     Network(#[from] CidrError),
-    /// It is no name.
+    /// It is not a name.
     #[error("{0:?} is no host: write a name, *.NAME, *, an address or a network such as 10.0.0.0/8")]
     Name(String),
 }
 
-/// Why a source is not allowed. Each is a sentence that names the key.
+/// Why a source is not allowed. Each message is a sentence that names the configuration key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceRefusal {
     /// No source is allowed.
@@ -113,14 +113,13 @@ impl AllowedSources {
         if is_allowed { Ok(()) } else { Err(SourceRefusal::Host { url: shown(), host }) }
     }
 
-    /// Whether a host of an allowed URL may be asked at this address.
+    /// Whether a host of an allowed URL may be contacted at this address.
     #[must_use]
     pub fn admits_address(&self, host: &str, ip: IpAddr) -> bool {
         let (host, ip) = (host.trim_matches(['[', ']']).to_ascii_lowercase(), ip.to_canonical());
         let is_listed = |entry: &AllowedHost| match entry {
             AllowedHost::Name(name) => *name == host,
             AllowedHost::Network(network) => network.contains(ip),
-            // An address is no name below another one.
             AllowedHost::Public => is_public(ip),
             AllowedHost::Below(_) => entry.admits_name(&host) && is_public(ip),
         };
@@ -198,7 +197,8 @@ impl AllowedSources {
     }
 }
 
-/// The host of a URL in lower case, an IPv6 address without brackets; `None` for a form that two readers could take for two hosts.
+/// The host of a URL in lower case, an IPv6 address without brackets; `None` for a form that two parsers could take for
+/// two hosts.
 fn host_of(scheme: SourceScheme, url: &str) -> Option<String> {
     let host = if scheme == SourceScheme::Rsync {
         let host = super::RsyncPeer::of(url.strip_prefix(super::RSYNC)?).host()?;
@@ -223,8 +223,8 @@ fn is_port(text: &str) -> bool {
     text.is_empty() || text.strip_prefix(':').is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Whether an address is one of the internet: neither of this machine nor of a network of an organisation, and none that a
-/// translator would turn into one of those.
+/// Whether an address is a public one: not one of this machine or of a private network, and not one that a translator
+/// would turn into such an address.
 fn is_public(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => {

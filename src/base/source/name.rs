@@ -1,10 +1,9 @@
-//! The name of a program, which is the name of its folder.
-
-use std::fmt;
+//! The name of a program, which is also the name of its folder.
 
 use crate::ToolName;
+use crate::checked::checked_text;
 
-/// A checked name: one component of a path that no shell takes for anything else. So it may stand in a command line as it is.
+/// A checked name: one component of a path, which needs no quotes in a shell command.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProgramName(String);
 
@@ -17,10 +16,10 @@ pub struct ProgramName(String);
 pub struct InvalidProgramName(String);
 
 impl ProgramName {
-    /// Longer than any sensible name, and short enough for the name of a file with something behind it.
+    /// Longest name: longer than any sensible one, yet short enough for a file name with a suffix.
     pub const BYTES_MAX: usize = 128;
 
-    /// Checks and takes a name.
+    /// Checks a text and makes it a name.
     ///
     /// # Errors
     /// When the text is empty, too long, `.` or `..`, begins with `-`, or holds a character outside the allowed set.
@@ -32,25 +31,9 @@ impl ProgramName {
         }
         Err(InvalidProgramName(text.chars().take(Self::BYTES_MAX).collect()))
     }
-
-    /// The text of the name.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
-impl fmt::Display for ProgramName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for ProgramName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+checked_text!(ProgramName);
 
 #[cfg(test)]
 mod tests {

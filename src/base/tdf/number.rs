@@ -1,6 +1,7 @@
-//! Numbers as texts in a task's hash: what Python's `float` and `int` read, and what its `repr` writes.
+//! Numbers as texts in a task's hash: what Python's `float` and `int` accept, and what `repr` writes.
 
-/// What `float` reads, but for `nan`: nothing can be compared with that. Too large a number is infinite, as it is there.
+/// Parses what `float` accepts, except `nan`, which cannot be compared with anything. A number that is too large
+/// becomes infinite, as in Python.
 #[must_use]
 pub fn float(text: &str) -> Option<f64> {
     let text = text.trim();
@@ -11,13 +12,14 @@ pub fn float(text: &str) -> Option<f64> {
     if digits.eq_ignore_ascii_case("inf") || digits.eq_ignore_ascii_case("infinity") {
         return Some(sign * f64::INFINITY);
     }
-    // `parse` alone would take further names, and a second sign.
+    // `parse` alone would accept further names and a second sign.
     let is_number = digits.starts_with(|first: char| first.is_ascii_digit() || first == '.')
         && digits.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
     digits.parse::<f64>().ok().filter(|_| is_number).map(|number| sign * number)
 }
 
-/// What `int` reads. A number beyond 64 bits is the largest or smallest one within: it is compared with counters only.
+/// Parses what `int` accepts. A number beyond 64 bits becomes the largest or smallest one: it is only compared with
+/// counters.
 #[must_use]
 pub fn int(text: &str) -> Option<i64> {
     let text = text.trim();
@@ -29,7 +31,7 @@ pub fn int(text: &str) -> Option<i64> {
     Some(text.parse().unwrap_or(largest))
 }
 
-/// The shortest decimal that is read as the same number, with a point and without an exponent.
+/// The shortest decimal that reads back as the same number, with a point and without an exponent.
 #[must_use]
 pub fn repr(number: f64) -> String {
     let text = number.to_string();

@@ -300,7 +300,7 @@ mod tests {
     #[test]
     fn a_placeholder_that_cannot_be_quoted_is_named() {
         let refused = Template::parse_shell("echo {} `ls {2.}`", "{}").unwrap_err();
-        assert!(refused.starts_with("{2.} stands in backticks"), "{refused}");
+        assert!(refused.starts_with("{2.} is in backticks"), "{refused}");
         let refused = Template::parse_shell("cat <<E\n%\nE", "%").unwrap_err();
         assert!(refused.contains("printf '%s\\n' % | COMMAND"), "{refused}");
     }

@@ -297,7 +297,7 @@ mod tests {
         assert_eq!(work.fill(filling), Ok(Submission::shell("wc -l < 'a b'")));
         assert_eq!(Work::shell("ls", "{}", LIMITS).unwrap().shown(filling).unwrap(), "ls 'a b'");
         let refused = Work::shell("ls # all", "{}", LIMITS).unwrap_err();
-        assert!(refused.starts_with("{} stands in a comment"), "{refused}");
+        assert!(refused.starts_with("{} is in a comment"), "{refused}");
         let counted = Work::shell("echo $(({} * 2))", "{}", LIMITS).unwrap();
         assert!(matches!(counted.fill(filling), Err(BadLine::NotANumber(_))));
         let filling = Filling { values: &texts(&["-21"]), number: 1 };

@@ -1,24 +1,24 @@
-//! Whether a disk is full: before an output is believed, and as the cause of an error.
+//! Whether a disk is full: to decide whether an output is complete, and to explain errors.
 
 use std::error::Error;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 
-/// With less free space than this the disk counts as full: few commands notice that their last output was not written.
+/// With less free space than this, the disk counts as full: few commands notice that their last output was not written.
 const ROOM_BYTES_MIN: u64 = 64 << 10;
 
-/// With less free space than this, a store that cannot be written lacks room.
+/// With less free space than this, a failed write is blamed on the disk.
 const STORE_BYTES_MIN: u64 = 1 << 20;
 
-/// Whether an error comes from a disk without room, or from a quota.
+/// Whether a full disk or a quota has caused an error.
 pub fn is_full(error: &(dyn Error + 'static)) -> bool {
     let full = |error: &io::Error| matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
     error.downcast_ref::<io::Error>().is_some_and(full) || error.source().is_some_and(is_full)
 }
 
-/// The bytes that may be written to the disk of a file or folder before no more than its reserve is free: `DISK_RESERVE`, or a tenth of a small
-/// disk.
+/// The bytes that may be written to the disk of a file or folder before only the reserve is free: `DISK_RESERVE`, or a
+/// tenth of a small disk.
 ///
 /// # Errors
 /// The error of the system.
@@ -33,7 +33,7 @@ pub fn above_reserve(folder: impl AsFd, reserve: u64) -> io::Result<u64> {
     Ok(free.saturating_sub(reserve.min(size / 10)))
 }
 
-/// The reason why a file in a folder could not be written, with the disk and its room if that is the reason.
+/// The reason why a file in a folder could not be written, with the free space if there is little.
 pub fn with_room(why: String, folder: &Path) -> String {
     match free(folder).filter(|room| *room < STORE_BYTES_MIN) {
         Some(room) => format!("{why}: the disk of {} has {room} bytes free", folder.display()),
@@ -41,7 +41,7 @@ pub fn with_room(why: String, folder: &Path) -> String {
     }
 }
 
-/// The bytes that may be written to the disk of a folder; `None` if that cannot be told.
+/// The bytes that may be written to the disk of a folder; `None` if that is unknown.
 pub fn free(folder: &Path) -> Option<u64> {
     let file_system = rustix::fs::statvfs(folder).ok()?;
     // A file system that does not count its blocks reports none at all.

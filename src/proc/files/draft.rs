@@ -1,6 +1,6 @@
-//! A file that gets its name when it is complete. Until then it has none, where the file system can do that, so that nothing of it is
-//! left however its process ends. So a file is replaced as a whole: a reader, and a start after a crash, finds the old content or the
-//! new one.
+//! A file that gets its name when it is complete. Until then it has none, if the file system supports that, so that
+//! nothing of it is left however its process ends. Files are replaced as a whole: a reader, and a start after a crash,
+//! finds the old or the new content.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
 
-/// For files that others may read, as far as the umask lets them.
+/// The mode of files that others may read, as far as the umask permits.
 pub const SHARED: u32 = 0o666;
 
-/// For files with what only their owner may know.
+/// The mode of files that only their owner may read.
 pub const PRIVATE: u32 = 0o600;
 
-/// Replaces the file with what `write` writes: that is on the disk before it gets the name.
+/// Replaces the file with what `write` writes, which is on the disk before it gets the name.
 ///
 /// # Errors
 /// The error of the system or of `write`. The old file is still there.
@@ -35,13 +35,13 @@ pub fn replace(path: &Path, mode: u32, write: impl FnOnce(&mut File) -> io::Resu
 #[derive(Debug)]
 pub struct Draft {
     file: File,
-    /// Its name before its own: taken at once on file systems that know no file without a name.
+    /// Its temporary path. On file systems without unnamed files, the file has it from the start.
     path: PathBuf,
     is_named: bool,
 }
 
 impl Draft {
-    /// Makes an empty file for its owner in a folder. `name` and some digits are its name before its own.
+    /// Makes an empty file in a folder, for its owner only. Its temporary name is `name` and some digits.
     ///
     /// # Errors
     /// When the folder cannot be written.
@@ -52,7 +52,7 @@ impl Draft {
     fn with_mode(folder: &Path, name: &OsStr, mode: u32) -> io::Result<Self> {
         let path = folder.join(name).with_added_extension(format!("{:016x}", rand::random::<u64>()));
         let mode = Mode::from(mode);
-        // Some file systems answer as an old kernel does, which takes this for the folder.
+        // File systems and old kernels without unnamed files answer with different errors.
         if let Ok(file) = open(folder, OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC, mode) {
             return Ok(Self { file: file.into(), path, is_named: false });
         }
@@ -65,10 +65,10 @@ impl Draft {
         &self.file
     }
 
-    /// Gives the file its name, in the same folder, and replaces what has it.
+    /// Gives the file its name, in the same folder, and replaces any existing file.
     ///
     /// # Errors
-    /// When the folder cannot be written; the file is gone then.
+    /// When the folder cannot be written. The file is then gone.
     pub fn publish(mut self, to: &Path) -> io::Result<()> {
         if !self.is_named {
             let link = format!("/proc/self/fd/{}", self.file.as_raw_fd());

@@ -1,4 +1,4 @@
-//! Copies of a file: without reading it, where the file system can share its blocks, and with the holes of a sparse one.
+//! Copies files: by sharing their blocks, where the file system can do that, and with the holes of sparse files.
 
 use std::fs::File;
 use std::io;
@@ -21,14 +21,14 @@ pub fn copy_into(file: &File, new: &File) -> io::Result<()> {
     }
     let metadata = file.metadata()?;
     let is_sparse = metadata.blocks().saturating_mul(BLOCK_BYTES) < metadata.len();
-    // The cursor of the file may be shared, and to look for holes moves it.
+    // The cursor of the file may be shared, and searching for holes moves it.
     match File::open(format!("/proc/self/fd/{}", file.as_raw_fd())) {
         Ok(own) if is_sparse => copy_data(&own, new, metadata.len()),
         _ => copy_range(file, new, (0, u64::MAX)),
     }
 }
 
-/// Copies the data between the holes: `copy_file_range` and a copy through memory would both fill these.
+/// Copies the data between the holes. `copy_file_range` and a copy through memory would both fill them.
 fn copy_data(file: &File, new: &File, size: u64) -> io::Result<()> {
     let mut at = 0;
     loop {
@@ -42,11 +42,11 @@ fn copy_data(file: &File, new: &File, size: u64) -> io::Result<()> {
     }
 }
 
-/// Copies bytes to the same place, at most to the end of the file.
+/// Copies bytes to the same offset, at most up to the end of the file.
 fn copy_range(file: &File, new: &File, (mut at, end): (u64, u64)) -> io::Result<()> {
     let mut to = at;
     while at < end {
-        // With positions of its own, because of the cursor.
+        // With explicit positions, because the cursor may be shared.
         let bytes = usize::try_from((end - at).min(1 << 30)).unwrap_or(1 << 30);
         match rustix::fs::copy_file_range(file, Some(&mut at), new, Some(&mut to), bytes) {
             Ok(0) => return Ok(()),
@@ -76,7 +76,7 @@ mod tests {
 
     use super::*;
 
-    /// On a file system that shares blocks, the copy has none of its own either.
+    /// On a file system that shares blocks, the copy has no blocks of its own either.
     #[test]
     fn a_copy_of_a_sparse_file_has_its_bytes_and_its_holes() {
         const SIZE: usize = 64 << 20;

@@ -9,10 +9,10 @@ use sha2::{Digest as _, Sha256};
 
 use base::ToolDigest;
 
-/// Bytes that are read at a time.
+/// Bytes read at a time.
 const CHUNK_BYTES: usize = 1 << 17;
 
-/// The digest of a file from its first byte, without moving its cursor.
+/// The digest of a whole file, without moving its cursor.
 ///
 /// # Errors
 /// When it cannot be read.
@@ -20,8 +20,8 @@ pub fn digest_of(file: &File) -> io::Result<ToolDigest> {
     read(file, u64::MAX).map(|(digest, _)| digest)
 }
 
-/// The same for a file that has exactly this number of bytes; `None` for any other. A file that the kernel makes as it is read, such
-/// as those of `/proc`, has another size than its `stat` says, and may have no end: it is read up to that size only.
+/// The digest of a file with exactly this number of bytes; `None` for any other. A file that the kernel generates, such
+/// as one in `/proc`, differs in size from its `stat` and may never end, so it is not read much further than `size`.
 ///
 /// # Errors
 /// When it cannot be read.
@@ -30,7 +30,7 @@ pub fn digest_of_size(file: &File, size: u64) -> io::Result<Option<ToolDigest>> 
     Ok((bytes == size).then_some(digest))
 }
 
-/// The digest of a file, and the bytes that it was made of: of all, or of some more than a number.
+/// The digest of a file, and the number of bytes it covers: all, or at least one more than `enough`.
 fn read(file: &File, enough: u64) -> io::Result<(ToolDigest, u64)> {
     let (mut hash, mut chunk, mut at) = (Sha256::new(), vec![0; CHUNK_BYTES], 0);
     while at <= enough {

@@ -1,10 +1,10 @@
-//! A part of a file that another process may still be writing to.
+//! Reads a part of a file that another process may still be writing.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-/// Reads `length` bytes from `at` on, or fewer if the file has become shorter. The position of the file does not matter.
+/// Reads `length` bytes from offset `at`, or fewer if the file has become shorter. The cursor of the file does not matter.
 ///
 /// # Errors
 /// The error of the system.
@@ -13,7 +13,7 @@ pub fn read_part(file: &File, at: u64, length: u64) -> io::Result<Vec<u8>> {
     let mut filled = 0;
     while filled < bytes.len() {
         match file.read_at(&mut bytes[filled..], at + filled as u64) {
-            // A process that withstands all signals may have made it shorter.
+            // A process that survives all signals may have truncated it.
             Ok(0) => break,
             Ok(read) => filled += read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

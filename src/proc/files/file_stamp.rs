@@ -1,4 +1,4 @@
-//! The `stat` data that distinguishes one content of a file from another without reading it.
+//! The `stat` data that shows whether a file has changed, without reading it.
 
 use std::fs::Metadata;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -7,19 +7,19 @@ use std::time::Duration;
 
 use base::Wall;
 
-/// After a change, another one within this time may leave the same times: clocks of file systems tick every 10 ms on some
-/// and every 2 s on others, and a second write within one tick is invisible in all of them.
+/// Two changes within this time may leave the same times: the clocks of file systems tick every 10 ms to 2 s, and a
+/// second write within one tick does not show.
 const SETTLING: Duration = Duration::from_secs(3);
 
-/// The same for a file system of this machine that [`tells_changes`] with fractions of a second: its clock is that of the
-/// kernel, which ticks at least every 10 ms.
+/// The same for a local file system that [`tells_changes`] with fractions of a second. It uses the kernel's clock,
+/// which ticks at least every 10 ms.
 const SETTLING_HERE: Duration = Duration::from_millis(100);
 
 /// Seconds and nanoseconds since 1970, by the clock of the file system.
 pub type FileTime = (i64, i64);
 
-/// Data that changes when a file is written or replaced, or a name in a folder comes or goes. The time of the last status
-/// change (`st_ctime`) cannot be set back.
+/// Data that changes when a file is written or replaced, or an entry of a folder is added or removed. The time of the
+/// last status change (`st_ctime`) cannot be set back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileStamp {
     /// Device and inode, which identify the file.
@@ -44,13 +44,14 @@ impl From<&Metadata> for FileStamp {
 }
 
 impl FileStamp {
-    /// Whether a later change is certain to give the file another stamp. A time in the future, from a server whose clock is
-    /// ahead, proves nothing.
+    /// Whether any later change is certain to give the file another stamp. A time in the future, from a server whose
+    /// clock is ahead, proves nothing.
     pub fn is_settled(&self, now: Wall) -> bool {
         self.is_older_than(SETTLING, now)
     }
 
-    /// The same, much sooner where the file system of the open file permits it: until then, all that use the file read it again.
+    /// As [`Self::is_settled`], but much sooner where the file system of the open file permits it. Until then, every
+    /// use of the file reads it again.
     pub fn is_settled_in(&self, file: impl AsFd, now: Wall) -> bool {
         let has_fractions = self.modified.1 != 0 && self.changed.1 != 0;
         let is_exact = || has_fractions && tells_changes(file.as_fd()).unwrap_or(false);
@@ -62,8 +63,8 @@ impl FileStamp {
     }
 }
 
-/// Whether the file system is known to record the last change of every file in a way that no call can forge. Some file
-/// systems in user space invent this time.
+/// Whether the file system is known to record the last change of every file in a way that no call can forge. Some
+/// user-space file systems invent this time.
 pub fn tells_changes(file: BorrowedFd<'_>) -> rustix::io::Result<bool> {
     const KNOWN: [libc::c_long; 5] = [
         libc::EXT4_SUPER_MAGIC,

@@ -1,5 +1,5 @@
 //! Reports new files of a folder at once: those closed after a write, and those moved there. A file that is still being
-//! written is not reported. If the system has no watches left, a scan finds new files.
+//! written is not reported. If the system has no watches left, the caller's scan finds new files.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -10,7 +10,7 @@ use std::path::Path;
 use nix::errno::Errno;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent, WatchDescriptor};
 
-/// Events after which no writer is known.
+/// Events after which a file has no known writer.
 const ENDS_OF_WRITING: AddWatchFlags = AddWatchFlags::IN_CLOSE_WRITE
     .union(AddWatchFlags::IN_MOVED_TO)
     .union(AddWatchFlags::IN_MOVED_FROM)
@@ -19,9 +19,9 @@ const ENDS_OF_WRITING: AddWatchFlags = AddWatchFlags::IN_CLOSE_WRITE
 /// An event in the folder.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Change {
-    /// This file has come, or has new content.
+    /// This file is new or has new content.
     File(OsString),
-    /// Too many events, or the folder itself has gone: scan everything.
+    /// There were too many events, or the folder itself is gone: scan everything.
     Everything,
 }
 
@@ -30,13 +30,13 @@ pub enum Change {
 pub struct Watch {
     inotify: Inotify,
     watched: Option<WatchDescriptor>,
-    /// The folder around it.
+    /// The watch of the parent folder.
     around: Option<WatchDescriptor>,
-    /// Further events of the folder that are reported.
+    /// Further events to report.
     further: AddWatchFlags,
     /// Whether a file of this name is of interest.
     is_wanted: fn(&OsStr) -> bool,
-    /// Files that were written to and not closed since.
+    /// Files that were written to and have not been closed since.
     open: BTreeSet<OsString>,
 }
 
@@ -48,8 +48,8 @@ impl Watch {
         Ok(Self { inotify, watched, around, further, is_wanted, open: BTreeSet::new() })
     }
 
-    /// Also reports each name as soon as it is made, as links, folders and pipes are never closed after a write, and that the folder
-    /// itself has moved. A file that is made counts as open until it is closed.
+    /// Also reports each entry as soon as it is created, because links, folders and pipes are never closed after a
+    /// write, and also when the folder itself moves. A created file counts as open until it is closed.
     pub fn with_made(self) -> Self {
         Self { further: AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVE_SELF, ..self }
     }
@@ -59,24 +59,24 @@ impl Watch {
         self.inotify.as_fd()
     }
 
-    /// The same as a number.
+    /// The descriptor as a number.
     pub fn raw_fd(&self) -> RawFd {
         self.inotify.as_fd().as_raw_fd()
     }
 
-    /// Watches the folder that has this path at present; following the same folder again has no effect.
+    /// Watches the folder currently at this path. Following the same folder again has no effect.
     pub fn follow(&mut self, folder: &Path) -> io::Result<()> {
         let flags = AddWatchFlags::IN_MODIFY | ENDS_OF_WRITING | AddWatchFlags::IN_ONLYDIR | self.further;
         let watched = self.inotify.add_watch(folder, flags)?;
         if let Some(old) = self.watched.replace(watched).filter(|old| *old != watched) {
-            // The folder has gone or moved. If it has gone, so has its watch.
+            // The folder is gone or has moved. If it is gone, so is its watch.
             let _ = self.inotify.rm_watch(old);
             self.open.clear();
         }
         Ok(())
     }
 
-    /// Watches whether the folder around it, which has this path at present, moves or goes.
+    /// Watches whether the parent folder, currently at this path, moves or is removed.
     pub fn follow_around(&mut self, folder: &Path) -> io::Result<()> {
         let flags = AddWatchFlags::IN_MOVE_SELF | AddWatchFlags::IN_DELETE_SELF | AddWatchFlags::IN_ONLYDIR;
         let around = self.inotify.add_watch(folder, flags)?;

@@ -1,5 +1,5 @@
-//! The files of a service are accessible to its user only; those of its tools have the permissions of the service's
-//! starter.
+//! Keeps the files of a service accessible to its user only. Files of its tools get the permissions that the service
+//! was started with.
 
 use std::sync::OnceLock;
 
@@ -12,7 +12,7 @@ const PRIVATE: Mode = Mode::RWXG.union(Mode::RWXO);
 /// The umask that this process was started with, after it has been replaced.
 static STARTED_WITH: OnceLock<Mode> = OnceLock::new();
 
-/// Makes every file that this process creates from here on private. Call it before any thread is started.
+/// Makes every file that this process creates from now on private. Call it before any thread is started.
 pub fn keep_files_private() {
     let before = umask(PRIVATE);
     // A second call would remember our own umask.

@@ -1,9 +1,8 @@
-//! Removes folders in which tools have run. This program has no other remover: a mount that a tool has made in its folder
-//! gives access to other people's data, and the removers of the standard library would descend into it.
+//! Removes folders in which tools have run. This program uses nothing else to remove folders: a mount that a tool has
+//! made in its folder gives access to other people's data, and the standard library would descend into it.
 //!
-//! A mount is never crossed, at any depth, whatever is mounted and on whichever device. A folder with a mount in it stays,
-//! is named in the log, and is removed after it was unmounted: by this module, if a tool has mounted it and the system
-//! permits that.
+//! A mount is never crossed, at any depth and on any device. A folder with a mount in it stays, is named in the log,
+//! and is removed once it has been unmounted: by this module, if a tool has mounted it and the system permits that.
 
 mod mounts;
 mod tree;
@@ -19,6 +18,7 @@ use rustix::io::Errno;
 
 use base::quoted_path;
 
+pub(crate) use mounts::unescaped;
 pub use mounts::{detach_at_or_below, is_mount_at_or_below};
 pub use tree::{Budget, Progress, make_accessible, open_folder, open_on_mount, path_of, remove_tree};
 
@@ -38,15 +38,15 @@ enum Reason {
     System(#[from] Errno),
 }
 
-/// Removes a folder with its contents, or a file. A path that does not exist is not an error.
+/// Removes a folder with its contents, or a file. A missing path is not an error.
 ///
 /// # Errors
-/// [`RemovalError`], when part of it stays: a mount, something immutable, or something that belongs to another user.
+/// [`RemovalError`], when part of it stays: a mount, something immutable, or another user's file.
 pub fn remove(path: &Path) -> Result<(), RemovalError> {
     remove_by(path, remove_tree)
 }
 
-/// As [`remove`], for a folder in which only tools can have mounted anything: their mounts are unmounted, if the system
+/// As [`remove`], for a folder in which only tools can have mounted anything. Their mounts are unmounted, if the system
 /// permits that.
 ///
 /// # Errors
@@ -70,15 +70,15 @@ fn remove_by(path: &Path, remove_tree: RemoveTree) -> Result<(), RemovalError> {
     }
 }
 
-/// Removes the mounts that a tool has made at or below a path of llts; true if at least one is gone.
+/// Unmounts what a tool has mounted at or below a path of llts. Returns whether at least one mount is gone.
 pub fn unmount(path: &Path) -> bool {
     split(path).is_ok_and(|(parent, name)| detach_at_or_below(parent.as_fd(), &name))
 }
 
-/// Opens a folder of llts, after unmounting what a tool may have mounted there.
+/// Opens a folder of llts, after unmounting anything that a tool has mounted there.
 ///
 /// # Errors
-/// When it does not exist or is not a folder, or a mount on it stays.
+/// When it does not exist, is not a folder, or stays mounted over.
 pub fn open_uncovered(path: &Path) -> io::Result<OwnedFd> {
     let (parent, name) = split(path)?;
     uncovered(parent.as_fd(), &name).map_err(|error| explained(error, path))
@@ -92,7 +92,7 @@ pub fn uncovered(parent: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<Owne
     }
 }
 
-/// Why a folder of llts cannot be opened, with the command that repairs it if something is mounted there.
+/// Why a folder of llts cannot be opened. If something is mounted there, the error names the remedy.
 pub fn explained(error: Errno, path: &Path) -> io::Error {
     match error {
         Errno::XDEV => {
@@ -111,7 +111,7 @@ fn split(path: &Path) -> rustix::io::Result<(OwnedFd, CString)> {
     Ok((parent, name))
 }
 
-/// As [`remove_tree`], but mounts that a tool has made in the folder are unmounted, if the system permits that.
+/// As [`remove_tree`], but unmounts what a tool has mounted in the folder, if the system permits that.
 pub fn remove_tree_and_unmount(parent: BorrowedFd<'_>, name: &CStr, budget: &mut Budget<'_>) -> Progress {
     match remove_tree(parent, name, budget) {
         Progress::Stuck(_) if detach_at_or_below(parent, name) => remove_tree(parent, name, budget),
@@ -119,7 +119,7 @@ pub fn remove_tree_and_unmount(parent: BorrowedFd<'_>, name: &CStr, budget: &mut
     }
 }
 
-/// The present path of an entry of an open folder.
+/// The current path of an entry of an open folder.
 fn path_below(parent: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<PathBuf> {
     use std::os::fd::AsRawFd as _;
     let folder = rustix::fs::readlink(format!("/proc/self/fd/{}", parent.as_raw_fd()), Vec::new())?;

@@ -1,4 +1,4 @@
-//! Moving files without ever overwriting one.
+//! Moves files without ever overwriting one.
 
 use std::fs::{self, File};
 use std::io;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, RenameFlags, linkat, renameat_with};
 use rustix::io::Errno;
 
-/// Renames a file. An existing file at `to` stays, and is an error of the kind `AlreadyExists`.
+/// Renames a file. An existing file at `to` stays and causes an error of the kind `AlreadyExists`.
 ///
 /// # Errors
 /// The error of the system. The file is still at `from`.
@@ -20,12 +20,12 @@ pub fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// The same by a second link to the file, which never overwrites. A process that is killed in between leaves both names:
-/// [`is_same_file`] detects that.
+/// Renames by a second link to the file, which never overwrites. A process that is killed in between leaves both names,
+/// which [`is_same_file`] detects.
 fn link_new(from: &Path, to: &Path) -> io::Result<()> {
     match linkat(CWD, from, CWD, to, AtFlags::empty()) {
         Ok(()) => fs::remove_file(from),
-        // A folder, or a file system without links. Checking first leaves a moment in which another file may appear.
+        // A folder, or a file system without links. Another file may still appear between the check and the rename.
         Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK) => {
             if to.symlink_metadata().is_ok() {
                 return Err(io::ErrorKind::AlreadyExists.into());
@@ -43,8 +43,8 @@ pub fn is_same_file(one: &Path, other: &Path) -> bool {
     matches!((identity(one), identity(other)), (Ok(one), Ok(other)) if one == other)
 }
 
-/// Puts a regular file at `to`, also on another file system: then it is copied and synced before it gets its name there,
-/// and `from` stays.
+/// Moves a regular file to `to`. If that is on another file system, the file is copied and synced before it gets its
+/// name there, and `from` stays.
 ///
 /// # Errors
 /// See [`rename_new`].
@@ -59,7 +59,7 @@ fn copy_new(from: &Path, to: &Path) -> io::Result<()> {
     let draft = to.with_file_name(format!(".draft-{:016x}", rand::random::<u64>()));
     let placed = copy(from, &draft).and_then(|()| rename_new(&draft, to));
     if placed.is_err() {
-        // The draft was made here, or does not exist.
+        // The draft is ours, or does not exist.
         let _ = fs::remove_file(&draft);
     }
     placed

@@ -1,4 +1,4 @@
-//! Small files of STATE_DIR with one JSON value, which are replaced as a whole.
+//! Small files in STATE_DIR with one JSON value each, which are replaced as a whole.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use super::draft::SHARED;
 
-/// A longer file is not ours.
+/// Maximum bytes of a file. A longer one is not ours.
 const BYTES_MAX: u64 = 64 * 1024;
 
 /// Reads a value.

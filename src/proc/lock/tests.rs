@@ -78,10 +78,10 @@ fn the_text_of_a_dead_process_names_nobody() {
     ] {
         fs::write(&path, &text).expect("written");
         assert_eq!(living_writer(&path), expected, "{text}");
-        // The file is not locked, whatever it says.
+        // The file names a holder but is not locked.
         assert_eq!(StateLock::holder(folder.path(), "controller"), None, "{text}");
     }
-    // Locked by a holder that has not written its name: no process is blamed.
+    // Locked by a holder that has not written its name, so no process is named.
     let file = open(&path, true).expect("open");
     file.lock().expect("free");
     assert_eq!(StateLock::holder(folder.path(), "controller"), Some(Holder { pid: None }));
@@ -130,7 +130,7 @@ fn a_holder_that_was_killed_just_now_is_none_that_lasts() {
     holder.wait().expect("it was killed");
 }
 
-/// The other side of [`holder_to_be_killed`].
+/// Runs and kills [`holder_to_be_killed`].
 fn hold_until_killed(folder: &std::ffi::OsStr) {
     let _lock = StateLock::acquire(Path::new(folder), "service").expect("free");
     // Until it is killed, or the test has ended.
@@ -152,7 +152,7 @@ fn a_holder_that_dies_is_waited_for() {
     holder.kill().expect("it is ours");
     let lock = acquired.recv_timeout(Duration::from_secs(60)).expect("an answer");
     assert!(lock.is_ok(), "{lock:?}");
-    // Not reaped: its number and its start time are still there.
+    // Not reaped, so its pid and start time still exist.
     assert!(is_dying(holder.id()) && living_writer(&lock_file(folder.path(), "service")) != Some(holder.id()));
     holder.wait().expect("it was killed");
 }

@@ -1,5 +1,5 @@
-//! The journal of the machine, in its own protocol: a datagram of lines `FIELD=value` for each event (systemd.io, Journal Native
-//! Protocol). So a process needs no standard error that is the journal, which a detached service has not.
+//! The systemd journal in its native protocol: one datagram of `FIELD=value` lines for each event (systemd.io, Journal
+//! Native Protocol). A process needs no stderr that leads to the journal, which a detached service does not have.
 
 use std::io;
 use std::os::unix::net::UnixDatagram;
@@ -10,7 +10,7 @@ use log::{Level, Record};
 use super::place;
 use super::shown::OneLine;
 
-/// Its socket.
+/// The socket of the journal.
 pub(super) const SOCKET: &str = "/run/systemd/journal/socket";
 
 /// Connects to the journal.
@@ -22,7 +22,7 @@ pub(super) fn connect(path: &Path) -> io::Result<UnixDatagram> {
     Ok(journal)
 }
 
-/// The entry of an event, without the last line feed. The message is one line, so that it needs no length.
+/// The entry for an event, without the last line feed. The message is one line, so it needs no length prefix.
 pub(super) fn entry(record: &Record<'_>) -> String {
     let priority = match record.level() {
         Level::Error => 3,

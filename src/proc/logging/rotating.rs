@@ -1,4 +1,4 @@
-//! A log file that never grows beyond a bound: when it is full it is renamed to `<name>.1` and a new one is begun.
+//! A log file of bounded size: when it is full, it is renamed to `<name>.1` and a new one is started.
 
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
@@ -9,21 +9,21 @@ use std::time::Duration;
 
 use crate::clock;
 
-/// How long the lock of a file is awaited. A process that was just forked shares the descriptors of its parent until its exec, so
-/// that the lock of a process that has ended, or has become another program, is held for a moment. On a busy machine that process
-/// may have to wait for a core.
+/// How long to wait for the lock of a file. A process that was just forked shares the descriptors of its parent until
+/// its exec, so the lock of a process that has ended, or has become another program, is still held for a moment. On a
+/// busy machine the forked process may have to wait for a core.
 const LOCK_MAX: Duration = Duration::from_secs(2);
 
-/// How often a lock is tried. The kernel reports the release of a lock only to a thread that is blocked until then.
+/// Pause between two attempts to lock. The kernel reports the release of a lock only to a thread that blocks on it.
 const LOCK_INTERVAL: Duration = Duration::from_millis(1);
 
 /// A file of whole lines for one process.
 pub(super) struct Rotating {
     path: PathBuf,
     file: File,
-    /// Bytes of whole lines in the file.
+    /// Bytes of complete lines in the file.
     bytes: u64,
-    /// `None` for a file that cannot be renamed and has no length, such as `/dev/stderr`.
+    /// `None` for a file without a length that cannot be renamed, such as `/dev/stderr`.
     bytes_max: Option<u64>,
 }
 
@@ -51,7 +51,7 @@ impl Rotating {
         let written = self.file.write_all(line);
         match written {
             Ok(()) => self.bytes += length,
-            // A full disk takes a part of a line. The next line must not continue it.
+            // A full disk may take part of a line, which the next line must not continue.
             Err(_) if self.bytes_max.is_some() => self.file.set_len(self.bytes)?,
             Err(_) => {}
         }
@@ -61,7 +61,7 @@ impl Rotating {
     fn rotate(&mut self) -> io::Result<()> {
         match self.begin_anew() {
             Ok(file) => self.file = file,
-            // The bound holds even if no file can be renamed or created: the disk is worth more than old lines.
+            // The bound holds even if no file can be renamed or created: disk space is worth more than old lines.
             Err(_) => self.file.set_len(0)?,
         }
         self.bytes = 0;
@@ -76,7 +76,7 @@ impl Rotating {
         }
     }
 
-    /// Begins a new file if another one, or none, has the name.
+    /// Opens a new file if another one, or none, has the name.
     pub(super) fn reopen(&mut self) -> io::Result<()> {
         let ours = self.file.metadata()?;
         let is_same =
@@ -92,7 +92,7 @@ impl Rotating {
         let _ = self.file.unlock();
     }
 
-    /// The other way round. Without the lock, lines are written as before.
+    /// Takes the lock again, if possible. Lines are written without it, too.
     pub(super) fn lock(&self) {
         let _ = self.file.try_lock();
     }
@@ -201,7 +201,7 @@ mod tests {
         let path = folder.path().join("a.log");
         let log = Rotating::open(&path, 10).expect("open");
         let shared = log.file.try_clone().expect("the same lock");
-        // The descriptor alone is closed, as at the exec of its process.
+        // Only the descriptor is closed, as at the exec of its process.
         std::mem::forget(log);
         let (begins, begun) = std::sync::mpsc::channel();
         let opening = std::thread::spawn(move || {

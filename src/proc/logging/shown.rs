@@ -1,19 +1,19 @@
-//! Texts from outside, made harmless for a log line: they cannot forge a second line or reorder the displayed text.
+//! Makes texts from outside safe for a log line: they cannot forge a second line or reorder the displayed text.
 
 use std::fmt::{self, Write};
 
 use base::is_harmful;
 
-/// Characters of a text from outside that are shown: enough to recognise an id, a path or the start of a message.
+/// Maximum characters shown of a text from outside: enough to recognise an id, a path or the start of a message.
 const SHOWN_CHARS_MAX: usize = 200;
 
-/// Bytes of one message. `shown` keeps texts short; this limit is for texts that were not passed through it.
+/// Maximum bytes of one message. [`shown`] keeps texts short; this limit is for texts that did not go through it.
 const MESSAGE_BYTES_MAX: usize = 8192;
 
 /// The text with control characters and `\` escaped, cut after 200 characters.
 ///
-/// The rule: `\` becomes `\\`; newline, return and tab become `\n`, `\r`, `\t`; any other character that a terminal may act
-/// on or that has no width becomes `\u{hex}`. Everything else is unchanged.
+/// `\` becomes `\\`; newline, return and tab become `\n`, `\r`, `\t`; any other character that a terminal may act on or
+/// that has no width becomes `\u{hex}`. Everything else is unchanged.
 pub fn shown(text: &str) -> impl fmt::Display + '_ {
     Shown(text)
 }
@@ -34,7 +34,8 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// A whole message as one line of bounded length, with the same escapes, for texts that were not passed through [`shown`].
+/// A whole message as one line of bounded length, with the same escapes except for `\`. It covers texts that did not go
+/// through [`shown`].
 pub(super) struct OneLine<'a>(pub(super) fmt::Arguments<'a>);
 
 impl fmt::Display for OneLine<'_> {

@@ -60,7 +60,7 @@ fn the_formatter_decides_what_a_line_is() {
     }
 }
 
-/// Its format gives its order and its brackets (docs/sources/controller.md, 4.3).
+/// The format determines the order and the brackets (docs/sources/controller.md, 4.3).
 #[test]
 fn the_format_of_the_document_gives_its_line() {
     assert_eq!(utc(Wall::from_micros(1_769_860_800_123_456)), "2026-01-31T12:00:00.123Z");

@@ -1,9 +1,9 @@
-//! A number in the resource limits of every process of a run, which a program cannot remove.
+//! The brand: a number in the resource limits of every process of a run, which a program cannot remove.
 //!
 //! An environment can be cleared (`env -i`) or overwritten (a daemon that sets its title), a group and a session can be
-//! left, and the parents of an orphan are gone. A hard limit is inherited across all of that, only a privileged process can
-//! raise it, and any user can read it in `/proc/<pid>/limits`. `RLIMIT_RTTIME` is free for this: it bounds the microseconds
-//! for which a real-time task may hold the processor, and a brand allows 146,000 years of them.
+//! left, and the parents of an orphan are gone. A hard limit is inherited across all of that, only a privileged process
+//! can raise it, and any user can read it in `/proc/<pid>/limits`. `RLIMIT_RTTIME` is free for this purpose: it bounds
+//! the microseconds for which a real-time task may hold the processor, and a brand allows 146,000 years.
 
 use std::fs;
 
@@ -17,7 +17,7 @@ const LOWEST: u64 = 1 << 62;
 pub struct Brand(u64);
 
 impl Brand {
-    /// A unique brand. `None` if this process has such a limit already: either it runs inside a run of another agent, whose
+    /// A unique brand. `None` if this process already has such a limit: either it is part of another agent's run, whose
     /// brand must stay, or the user wants that limit.
     #[must_use]
     pub fn fresh() -> Option<Self> {
@@ -33,7 +33,7 @@ impl Brand {
         self.0
     }
 
-    /// Whether a process has it.
+    /// Whether a process has this brand.
     pub(super) fn is_on(self, pid: Pid) -> bool {
         let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap_or_default();
         let line = limits.lines().find_map(|line| line.strip_prefix("Max realtime timeout"));

@@ -1,15 +1,15 @@
 //! The cgroup of an agent and its tools, which the tools cannot leave without privileges.
 //!
-//! One per agent, not one per run, because joining a cgroup takes the kernel a millisecond. While the agent lives, it ends
-//! its runs by ancestry. After its death, every process in its cgroup is a remainder of it, and `cgroup.kill` ends them all
-//! at once. Its supervisor and its guard are outside.
+//! There is one per agent, not one per run, because joining a cgroup takes the kernel a millisecond. While the agent
+//! lives, it ends its runs by ancestry. After its death, every process in its cgroup is a remnant, and `cgroup.kill`
+//! ends them all at once. Its supervisor and its guard are outside.
 //!
 //! ```text
 //! <cgroup of the agent's starter>/llts-<mark of the folder of records>/<name of the record>
 //! ```
 //!
-//! The record of an agent contains the cgroup of its starter; the rest follows from the record's own path, so that a record
-//! can only name a cgroup of its own service. Only version 2 is used, also if it is mounted beside version 1.
+//! The record of an agent contains the cgroup of its starter. The rest follows from the path of the record, so that a
+//! record can only name a cgroup of its own service. Only version 2 is used, even if it is mounted beside version 1.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -22,13 +22,14 @@ use rustix::process::{Pid, Signal};
 use super::procfs::{ProcessId, pid_of};
 use super::tree_scan::{Ended, Pinned, death_deadline};
 use crate::clock;
+use crate::files::removal::unescaped;
 
 const PROCS: &str = "cgroup.procs";
 
 /// Longest path of a starter's cgroup that fits into a record.
 const BASE_BYTES_MAX: usize = 512;
 
-/// How often a cgroup is made again when another agent of the service removes the folder above it meanwhile.
+/// Maximum attempts to make a cgroup. Another agent of the service may remove its parent meanwhile.
 const MAKES_MAX: u32 = 100;
 
 /// The cgroup of an agent, whether it exists or not.
@@ -43,7 +44,7 @@ pub(super) struct Cgroup {
 }
 
 impl Cgroup {
-    /// The cgroup that this process, whose record is this file, may make for itself.
+    /// The cgroup that this process, with this record, may make for itself.
     ///
     /// # Errors
     /// When none is available, with the reason.
@@ -67,7 +68,7 @@ impl Cgroup {
         &self.base
     }
 
-    /// Makes the cgroup and moves this process into it, with all of its threads. Its children are born there.
+    /// Makes the cgroup and moves this process into it, with all of its threads. Its children start there.
     ///
     /// # Errors
     /// When that is not permitted. No part of the attempt is left.
@@ -105,7 +106,7 @@ impl Cgroup {
         Ok(())
     }
 
-    /// Kills everything in it except the `immune` processes, and waits up to a second for the end.
+    /// Kills everything in it except the `immune` processes, and waits up to a second for their end.
     pub(super) fn end(&self, immune: &[Pid]) -> Ended {
         let deadline = death_deadline();
         let mut met = BTreeSet::new();
@@ -118,14 +119,16 @@ impl Cgroup {
             self.kill(&victims, immune);
             let left: Vec<ProcessId> =
                 victims.iter().filter(|victim| !victim.wait_for_end(deadline)).map(Pinned::id).collect();
-            // A process that forks while it is killed one by one leaves another: the search continues until the time limit.
+            // A process that forks while others are killed one by one leaves another, so the search continues until the
+            // deadline.
             if clock::now().mono >= deadline {
                 return Ended { killed: count(met.len()).saturating_sub(count(left.len())), left };
             }
         }
     }
 
-    /// All at once if the kernel can (Linux 5.14) and no process in it is immune; otherwise one by one, frozen if possible.
+    /// Kills all at once if the kernel can (Linux 5.14) and no process in it is immune; otherwise one by one, frozen if
+    /// possible.
     fn kill(&self, victims: &[Pinned], immune: &[Pid]) {
         let has_immune = self.processes().iter().any(|pid| immune.contains(pid));
         if !has_immune {
@@ -135,7 +138,7 @@ impl Cgroup {
             let _ = fs::write(self.folder.join("cgroup.freeze"), "1");
         }
         for victim in victims {
-            // A process that has ended meanwhile needs no signal, and one that refuses it is counted as left.
+            // A process that has ended meanwhile needs no signal, and one that cannot be signalled counts as left.
             let _ = victim.signal(Some(Signal::KILL));
         }
         if !has_immune {
@@ -143,8 +146,8 @@ impl Cgroup {
         }
     }
 
-    /// Its processes, each pinned by a descriptor: a process that is in the cgroup before and after the opening is either
-    /// that process or also one of ours.
+    /// Its processes, each pinned by a descriptor. A pid that is in the cgroup before and after the opening belongs to
+    /// one of our processes, even if it was reused.
     fn pin(&self, immune: &[Pid]) -> Vec<Pinned> {
         let wanted = self.processes().into_iter().filter(|pid| !immune.contains(pid));
         let pinned: Vec<Pinned> =
@@ -158,13 +161,13 @@ impl Cgroup {
         let mut found = Vec::new();
         for folder in with_folders_below(&self.folder) {
             let text = fs::read_to_string(folder.join(PROCS)).unwrap_or_default();
-            // 0 is a process outside our pid namespace.
+            // 0 stands for a process outside our PID namespace.
             found.extend(text.lines().filter_map(|line| pid_of(line.parse().ok()?)));
         }
         found
     }
 
-    /// Removes it, with all cgroups that a tool has made below it, and the folder of the service with the last one.
+    /// Removes it with all cgroups that a tool has made below it, and the folder of the service if this was the last one.
     pub(super) fn remove(&self) {
         for folder in with_folders_below(&self.folder).into_iter().rev() {
             match fs::remove_dir(&folder) {
@@ -181,8 +184,8 @@ impl Cgroup {
     }
 }
 
-/// Moves this process out of the cgroup of an agent whose records are in this folder, if it is in one: a guard that an
-/// agent starts in the middle of its life is born there, and must not end itself.
+/// Moves this process out of the cgroup of an agent whose records are in this folder, if it is in one. A guard that an
+/// agent starts later in its life starts there, and must not end itself.
 ///
 /// # Errors
 /// When it must stay inside.
@@ -199,12 +202,11 @@ pub(super) fn step_out(records: &Path) -> io::Result<()> {
 /// The folder of the cgroups of all agents of one service.
 fn service_name(record: &Path) -> Option<String> {
     let records = record.parent()?.canonicalize().ok()?;
-    // Two services with the same name share only this folder: the records of their agents have names of their own.
+    // Two services whose names collide share only this folder: the records of their agents have different names.
     Some(format!("llts-{:08x}", crc32fast::hash(records.as_os_str().as_bytes())))
 }
 
-/// The path of this process in the hierarchy of version 2.
-/// The folder of the cgroup of this process, below which agents may have their own.
+/// The folder of the cgroup of this process, below which agents may make their own.
 ///
 /// # Errors
 /// When there is none, or nothing can be made below it, with the reason.
@@ -215,48 +217,29 @@ pub fn own_cgroup() -> io::Result<PathBuf> {
     access.map(|()| folder.clone()).map_err(|error| io::Error::other(format!("{}: {error}", folder.display())))
 }
 
+/// The path of this process in the hierarchy of version 2.
 fn own_path() -> io::Result<String> {
     let text = fs::read_to_string("/proc/self/cgroup")?;
     let path = text.lines().find_map(|line| line.strip_prefix("0::"));
     path.map(str::to_owned).ok_or_else(|| io::Error::other("this process is in no cgroup of version 2"))
 }
 
-/// The folder of a cgroup, from the root of the hierarchy.
+/// The folder of a cgroup with this path from the root of the hierarchy.
 fn folder_of(path: &str) -> Option<PathBuf> {
     let mounts = fs::read("/proc/self/mountinfo").ok()?;
     mounts.split(|&byte| byte == b'\n').find_map(|line| folder_in(line, path))
 }
 
-/// The same below the mount point of a line of `mountinfo`, if that is of version 2 and shows this cgroup.
+/// The folder of a cgroup below the mount point in a line of `mountinfo`, if that is of version 2 and contains the cgroup.
 fn folder_in(line: &[u8], path: &str) -> Option<PathBuf> {
     let fields: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
     let separator = fields.iter().position(|field| *field == b"-")?;
     (*fields.get(separator + 1)? == b"cgroup2").then_some(())?;
     let (root, mount_point) = (unescaped(fields.get(3)?), unescaped(fields.get(4)?));
     let below = Path::new(path).strip_prefix(OsStr::from_bytes(&root)).ok()?;
-    // It could be a cgroup outside our namespace, or a manipulated text.
+    // Otherwise it is a cgroup outside our namespace, or a manipulated path.
     below.components().all(|part| matches!(part, Component::Normal(_))).then_some(())?;
     Some(Path::new(OsStr::from_bytes(&mount_point)).join(below))
-}
-
-/// `mountinfo` writes blanks and the like as `\040`.
-fn unescaped(field: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((&byte, after)) = rest.split_first() {
-        let code = after.get(..3).and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
-        match code.filter(|_| byte == b'\\') {
-            Some(code) => {
-                out.push(code);
-                rest = after.get(3..).unwrap_or_default();
-            }
-            None => {
-                out.push(byte);
-                rest = after;
-            }
-        }
-    }
-    out
 }
 
 /// A folder and all folders below it, parents first.

@@ -1,4 +1,4 @@
-//! A started run.sh: when and how it ended, and its resource usage. Ending it is [`super::tree`]'s concern.
+//! A started run.sh: whether and how it ended, and its resource usage. Ending it is [`super::tree`]'s concern.
 
 use std::io;
 use std::time::Duration;
@@ -26,13 +26,13 @@ pub struct ChildExit {
     pub exit: ExitCode,
     /// Processor time of it and of the processes that it waited for, in seconds.
     pub cpu_seconds: f64,
-    /// Peak resident memory of the largest of them, in KiB. It is never less than the agent's own at the start, because the
+    /// Peak resident memory of the largest of them, in KiB. It is at least that of the agent at the start, because the
     /// kernel counts the memory that parent and child share until the exec.
     pub max_rss_kib: u64,
 }
 
 impl ChildExit {
-    /// An end with this code, without any use of resources.
+    /// An end with this code, without resource usage.
     #[must_use]
     pub const fn unused(exit: ExitCode) -> Self {
         Self { exit, cpu_seconds: 0.0, max_rss_kib: 0 }
@@ -40,13 +40,13 @@ impl ChildExit {
 }
 
 impl RunningChild {
-    /// Takes over a process that was started just now, not before `not_before`. A process that could not be told from a
-    /// later one with the same number is killed and reaped.
+    /// Takes over a process that was started just now, not before `not_before`. A process that could not be
+    /// distinguished from a later one with the same pid is killed and reaped.
     pub(super) fn adopt(pid: Pid, not_before: Ticks) -> rustix::io::Result<Self> {
         let id = ProcessId::of_new(pid, not_before);
         if id.is_err() {
             let _ = rustix::process::kill_process_group(pid, Signal::KILL);
-            // It dies of the signal at once: this wait is short.
+            // It dies of the signal at once, so this wait is short.
             let _ = rustix::process::waitpid(Some(pid), WaitOptions::empty());
         }
         Ok(Self { id: id?, exit: None })
@@ -58,10 +58,10 @@ impl RunningChild {
         self.id
     }
 
-    /// How it ended, or `None` while it runs. Reaps it when it has ended; returns the same again after that.
+    /// How it ended, or `None` while it runs. Reaps it when it has ended, and returns the same result afterwards.
     ///
     /// # Errors
-    /// `ECHILD` when other code has reaped it, which is a bug: its exit code is lost.
+    /// `ECHILD` when other code has reaped it, which is a bug. Its exit code is lost.
     pub fn try_wait(&mut self) -> io::Result<Option<ChildExit>> {
         if self.exit.is_none() {
             self.exit = sys::wait4(self.id.pid)?.as_ref().map(ChildExit::from_waited);
@@ -100,7 +100,7 @@ mod tests {
         exit.exit
     }
 
-    /// A signal never looks like an exit code of run.sh, nor like -128 to -131 (docs/design/hazards.md, P3).
+    /// A signal never looks like an exit code of run.sh, nor like -128 to -135 (docs/design/hazards.md, P3).
     #[test]
     fn codes_and_signals_are_told_apart() {
         assert_eq!([exit(0), exit(1 << 8), exit(255 << 8)], [ExitCode(0), ExitCode(1), ExitCode(255)]);

@@ -1,4 +1,4 @@
-//! Starting a command of the user, found as a shell would find it. Starting a run.sh is [`super::spawn()`]'s concern.
+//! Starts a user's command, found as a shell would find it. Starting a run.sh is [`super::spawn()`]'s concern.
 
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -22,7 +22,7 @@ const SHELL_PATH: &CStr = c"/bin/sh";
 pub struct Command {
     /// Absolute path.
     program: PathBuf,
-    /// Its name as the user has written it, then its arguments.
+    /// Its name as the user wrote it, then its arguments.
     words: Vec<OsString>,
 }
 
@@ -35,7 +35,7 @@ pub struct CommandPlan<'a> {
     pub folder: &'a Path,
     /// Its whole environment; no variable is added.
     pub environment: &'a Environment,
-    /// Its standard input. A file needs no feeding, so a command that does not read blocks no other process.
+    /// Its standard input.
     pub stdin: BorrowedFd<'a>,
     /// Its standard output.
     pub stdout: BorrowedFd<'a>,
@@ -43,11 +43,11 @@ pub struct CommandPlan<'a> {
     pub stderr: BorrowedFd<'a>,
     /// The mark of it and of all processes that it starts.
     pub brand: Option<Brand>,
-    /// Whether its standard input is a terminal that becomes the controlling one of a session of its own.
+    /// Whether its standard input is a terminal, which becomes the controlling terminal of its own session.
     pub is_terminal: bool,
 }
 
-/// The way to run a line that was given as the name of a program.
+/// Advice for a shell line that was given as the name of a program.
 fn advice(name: &OsStr) -> &'static str {
     let is_line = name.as_bytes().iter().any(|byte| byte.is_ascii_whitespace() || b"|;&<>".contains(byte));
     if is_line { "; a line of shell needs --sh: llts run --sh 'LINE'" } else { "" }
@@ -62,7 +62,7 @@ pub enum CommandError {
     /// No such program.
     #[error("there is no program {name:?}{}{}", if *searched { " in any folder of PATH" } else { "" }, advice(name))]
     NotFound {
-        /// Its name as the user has written it.
+        /// Its name as the user wrote it.
         name: OsString,
         /// Whether PATH was searched, because the name has no slash.
         searched: bool,
@@ -87,7 +87,7 @@ pub enum CommandError {
     /// A word that cannot be passed to a process.
     #[error("{0:?} holds a NUL byte")]
     Unpassable(OsString),
-    /// Any other failure: no interpreter, too many processes.
+    /// Any other failure, such as too many processes.
     #[error("cannot start {}: {source}", program.display())]
     Start {
         /// Path of the program.
@@ -98,14 +98,14 @@ pub enum CommandError {
 }
 
 impl CommandError {
-    /// Whether this machine does not have the working directory, or keeps this user out of it: another machine may have it.
+    /// Whether this machine lacks the working directory, or denies this user access to it. Another machine may have it.
     #[must_use]
     pub const fn is_of_folder(&self) -> bool {
         let Self::Folder { source, .. } = self else { return false };
         matches!(*source, Errno::NOENT | Errno::NOTDIR | Errno::ACCESS | Errno::STALE)
     }
 
-    /// Whether the words are the reason: the same would happen everywhere.
+    /// Whether the words are the reason, so that the same would happen everywhere.
     #[must_use]
     pub const fn is_of_words(&self) -> bool {
         matches!(self, Self::Unpassable(_) | Self::Start { source: Errno::TOOBIG, .. })
@@ -113,8 +113,8 @@ impl CommandError {
 }
 
 impl Command {
-    /// Finds the program that the first word names: with a slash in it a path from the present folder, otherwise a name in
-    /// `path`, which has the form of the variable PATH.
+    /// Finds the program that the first word names. A word with a slash is a path from the current folder, any other is
+    /// searched in `path`, which has the form of the variable PATH.
     ///
     /// # Errors
     /// When there is no such program.
@@ -122,7 +122,8 @@ impl Command {
         Self::find_from(Path::new(""), words, path)
     }
 
-    /// The same, where a path with a slash and the relative folders of `path` begin in `base`; the present folder is empty.
+    /// As [`Self::find`], but a word with a slash and the relative folders of `path` start from `base`. An empty `base`
+    /// is the current folder.
     ///
     /// # Errors
     /// When there is no such program.
@@ -134,7 +135,7 @@ impl Command {
         let mut present = None;
         while let Some(folder) = alone.take().or_else(|| folders.as_mut()?.next()) {
             let program = base.join(folder).join(name);
-            // A program is found with one look into each folder before its own.
+            // One system call per folder suffices to skip those that lack the program.
             let found = rustix::fs::access(&program, Access::EXEC_OK);
             if found == Err(Errno::NOENT) {
                 continue;
@@ -143,7 +144,8 @@ impl Command {
             if found.is_ok() && program.is_file() {
                 return Ok(Self { program, words: words.to_vec() });
             }
-            // A name with a slash means this file alone: what hides it is another reason than its absence.
+            // A name with a slash means this file only, so an error other than its absence does not mean that it is
+            // missing.
             if present.is_none() && program.try_exists().unwrap_or(!searched) {
                 present = Some(program);
             }
@@ -152,13 +154,13 @@ impl Command {
             .map_or_else(|| CommandError::NotFound { name: name.clone(), searched }, CommandError::NotExecutable))
     }
 
-    /// The same program with these words; `None` if they name another one.
+    /// The same program with these words; `None` if they name another program.
     #[must_use]
     pub fn again(&self, words: &[OsString]) -> Option<Self> {
         (self.words.first() == words.first()).then(|| self.with_words(words.to_vec()))
     }
 
-    /// Whether it was found in a folder of PATH: its place depends on nothing but its name.
+    /// Whether it was found in a folder of PATH, so that its place depends only on its name.
     #[must_use]
     pub fn is_of_path(&self) -> bool {
         self.words.first().is_some_and(|name| !name.as_bytes().contains(&b'/'))
@@ -189,9 +191,9 @@ impl Command {
     }
 }
 
-/// Runs the command in a process group of its own, with no descriptors except the three given ones. Never blocks.
+/// Runs the command in its own process group, with no descriptors except the three given ones. Never blocks.
 ///
-/// A script without `#!` line (`ENOEXEC`) is run by `/bin/sh`, as every shell would.
+/// `/bin/sh` runs a script without a `#!` line (`ENOEXEC`), as in every shell.
 ///
 /// # Errors
 /// See [`CommandError`]; no process is left after one.
@@ -206,8 +208,8 @@ pub fn spawn_command(plan: &CommandPlan<'_>) -> Result<RunningChild, CommandErro
     })
 }
 
-/// The same for a program that the kernel executes itself: a file without `#!` line is refused. `umask` replaces that of
-/// tools; [`super::SpawnPlan::not_after`] explains `not_after`.
+/// As [`spawn_command`], for a program that the kernel executes itself: a script without a `#!` line is refused.
+/// `umask` replaces the umask for tools; [`super::SpawnPlan::not_after`] explains `not_after`.
 ///
 /// # Errors
 /// See [`CommandError`]; no process is left after one.

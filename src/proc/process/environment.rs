@@ -3,12 +3,12 @@
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
 
-/// Variables, each name once. All of them are in one piece of memory, so that a copy costs as much as that of a text.
+/// Variables with unique names. They share one buffer, so that a copy costs as much as that of a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
-    /// `NAME=value` and a NUL, repeated; including replaced values.
+    /// `NAME=value` and a NUL for each variable, including replaced values.
     bytes: Vec<u8>,
-    /// Offsets of the present variables.
+    /// Offsets of the current variables.
     starts: Vec<usize>,
 }
 
@@ -23,13 +23,13 @@ impl Environment {
     pub fn inherited(leave_out: impl Fn(&OsStr) -> bool) -> Self {
         let mut environment = Self::default();
         for (name, value) in std::env::vars_os().filter(|(name, _)| !leave_out(name)) {
-            // The kernel has passed it to us and accepts it again; only an empty or duplicate name is lost.
+            // The kernel passed it to us and will accept it again. Only an empty or duplicate name is lost.
             let _ = environment.set(&name, value);
         }
         environment
     }
 
-    /// Sets a variable, replacing an earlier value.
+    /// Sets a variable, replacing any earlier value.
     ///
     /// # Errors
     /// When the kernel would not accept it.

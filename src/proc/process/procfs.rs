@@ -9,7 +9,7 @@ use rustix::fs::{Dir, Mode, OFlags};
 use rustix::io::{Errno, Result};
 use rustix::process::Pid;
 
-/// Bytes of an environment that are read. The kernel's limit for arguments and environment together is 6 MiB.
+/// Maximum bytes read of an environment. The kernel's limit for arguments and environment together is 6 MiB.
 const ENVIRONMENT_BYTES_MAX: u64 = 6 << 20;
 
 /// How often the environment of a process in the middle of an exec is read again. Usually once is enough.
@@ -21,14 +21,14 @@ const PF_KTHREAD: i64 = 0x0020_0000;
 /// One process, unique within one boot: the kernel reuses a pid, but not together with its start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProcessId {
-    /// Its number.
+    /// Its process id.
     pub pid: Pid,
     /// When it started, in clock ticks since the boot: field 22 of `/proc/<pid>/stat`.
     pub start_time: u64,
 }
 
 impl ProcessId {
-    /// The process that has this number at present, alive or waiting to be reaped.
+    /// The process that currently has this pid, alive or waiting to be reaped.
     ///
     /// # Errors
     /// `ESRCH` or `ENOENT` when there is none.
@@ -38,8 +38,8 @@ impl ProcessId {
 
     /// A child that was started just now, not before `not_before`.
     ///
-    /// If no tick has passed meanwhile, its start time is known without a read, which would cost a tenth of a start. This
-    /// needs a first child that has shown that the kernel counts as we do, because it need not be Linux itself.
+    /// If no tick has passed meanwhile, its start time is known without reading it, which would cost a tenth of a
+    /// start. The first child must show that the kernel counts as we do, because it may not be Linux itself.
     ///
     /// # Errors
     /// See [`Self::of`].
@@ -62,8 +62,7 @@ impl ProcessId {
         Self::of(rustix::process::getpid())
     }
 
-    /// Whether this very process is still running: neither a later one with its number, nor its remains that wait to be
-    /// reaped.
+    /// Whether this very process is still running, not a later one with its pid and not a zombie.
     #[must_use]
     pub fn is_alive(self) -> bool {
         Stat::read(self.pid).is_ok_and(|stat| stat.id() == self && stat.alive)
@@ -90,7 +89,7 @@ impl fmt::Display for ProcessId {
     }
 }
 
-/// A moment, in the unit of start times: clock ticks since the boot.
+/// A moment in the unit of start times: clock ticks since the boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ticks(u64);
 
@@ -120,8 +119,8 @@ pub(super) struct Stat {
     /// False for a zombie. A process whose first thread has ended also looks like one, but its other threads are still
     /// running.
     pub(super) alive: bool,
-    /// Whether it is in the middle of an exec: the data of the previous program is gone, and that of the next one is not
-    /// there yet.
+    /// Whether it is in the middle of an exec: the data of the previous program is gone, and that of the next one is
+    /// not there yet.
     in_exec: bool,
 }
 
@@ -134,7 +133,7 @@ impl Stat {
     }
 
     fn parse(line: &[u8]) -> Option<Self> {
-        // The second field is the program's name in parentheses; it may contain spaces and parentheses.
+        // The second field is the program's name in parentheses, which may contain spaces and parentheses.
         let close = line.iter().rposition(|&byte| byte == b')')?;
         let pid = std::str::from_utf8(line.get(..line.iter().position(|&byte| byte == b' ')?)?).ok()?;
         let rest = std::str::from_utf8(line.get(close + 1..)?).ok()?;
@@ -151,7 +150,8 @@ impl Stat {
             start_time: u64::try_from(number(22)?).ok()?,
             kernel: number(9)? & PF_KTHREAD != 0,
             alive: !ended,
-            // The address of the program's code, which the kernel sets at the very end of an exec, after the environment.
+            // Field 26 is the address of the program's code, which the kernel sets at the very end of an exec, after
+            // the environment.
             in_exec: !ended && number(26) == Some(0),
         })
     }
@@ -161,8 +161,7 @@ impl Stat {
     }
 }
 
-/// Calls `visit` with every process, in the order of their numbers, each read at its turn. Returns how many were gone at
-/// their turn.
+/// Calls `visit` with every process in order of pid, reading each at its turn. Returns how many were gone at their turn.
 ///
 /// It scans instead of reading `/proc/<pid>/task/<tid>/children`: kernels without `CONFIG_PROC_CHILDREN` do not have that
 /// file, and elsewhere it may leave out processes while others end.
@@ -184,11 +183,11 @@ fn open_proc() -> Result<OwnedFd> {
     rustix::fs::open("/proc", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// The environment with which a process was started, entries ended by NUL; empty if it may not be read, `None` while it
-/// cannot be known.
+/// The initial environment of a process, with entries ended by NUL. Empty if it may not be read, `None` while it cannot
+/// be known.
 ///
-/// In the middle of an exec the kernel shows no environment, so that a process could slip through a search for one. A
-/// kernel that does not report the end of the exec at least shows that there is a command line.
+/// In the middle of an exec the kernel shows no environment, so a process could escape a search for one. A kernel that
+/// does not report the end of the exec at least shows that there is a command line.
 pub(super) fn environment(stat: &Stat) -> Option<Vec<u8>> {
     for _ in 0..EXEC_RETRIES_MAX {
         let settled = stat.kernel || Stat::read(stat.pid).map_or(true, |stat| !stat.in_exec);
@@ -204,13 +203,13 @@ pub(super) fn environment(stat: &Stat) -> Option<Vec<u8>> {
 fn read_some(pid: Pid, name: &str, bytes_max: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Ok(file) = std::fs::File::open(format!("/proc/{pid}/{name}")) {
-        // A process that ends meanwhile causes an error in the middle; the bytes before it are all there is.
+        // A process that ends meanwhile causes an error after some bytes, which are all there is.
         let _ = file.take(bytes_max).read_to_end(&mut bytes);
     }
     bytes
 }
 
-/// The id of this boot; start times of another one are meaningless. Empty if the kernel does not provide it.
+/// The id of this boot, without which start times are meaningless. Empty if the kernel does not provide it.
 pub fn boot_id() -> &'static str {
     static BOOT_ID: LazyLock<String> = LazyLock::new(|| {
         std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim_end().to_owned()
@@ -256,7 +255,7 @@ mod tests {
         }
     }
 
-    /// Ten of them, because a tick may pass during one.
+    /// Ten attempts, because a tick may pass during one.
     #[test]
     fn the_start_time_of_a_child_is_known_without_reading_it() {
         for _ in 0..10 {
@@ -267,7 +266,7 @@ mod tests {
             child.kill().unwrap();
             child.wait().unwrap();
         }
-        // It may have got the number of another one.
+        // Another process may have got its pid.
         assert!(ProcessId::of_new(pid_of(i32::MAX).unwrap(), Ticks(0)).is_err());
     }
 

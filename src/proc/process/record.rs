@@ -1,8 +1,8 @@
 //! Run records: the processes of the current runs, on disk, so that a successor of a dead agent can end its run.
 //!
-//! Each agent process has one file, [`file::RecordFile`], that names its run, if any. It is rewritten in place, so that a
-//! run creates and removes no file. It is written without fsync, because it must survive the agent, not the machine. After
-//! a crash of the machine the processes are gone as well, and the boot id shows that.
+//! Each agent process has one file, [`file::RecordFile`], which names its run, if any. It is rewritten in place, so
+//! that a run creates and removes no file. It is written without fsync, because it must survive the agent, not the
+//! machine: after a crash of the machine the processes are gone as well, and the boot id shows that.
 
 mod file;
 
@@ -21,17 +21,17 @@ use base::{Round, Session, TaskId};
 pub use file::RecordFile;
 use file::Recorded;
 
-/// The subject of a run, as in its record.
+/// What a run is about, as its record names it.
 pub trait Subject: Sized {
-    /// The name of the run's folder; with the round, it identifies the run.
+    /// The name of the run's folder. Together with the round it identifies the run.
     fn folder(&self) -> String;
 
-    /// Number of the run among successive runs with the same folder.
+    /// The number of the run among successive runs with the same folder.
     fn round(&self) -> Round {
         Round::default()
     }
 
-    /// The inverse of both; `None` if it is not the name of such a folder.
+    /// The inverse of both; `None` if `folder` is not the name of such a folder.
     fn read(folder: &str, round: Round) -> Option<Self>;
 }
 
@@ -63,15 +63,15 @@ impl Subject for TaskRun {
 pub struct SweepReport<S = TaskRun> {
     /// Subject of the run.
     pub subject: S,
-    /// The name of the dead agent, if it has a successor of that name: see [`RecordFile::set_owner`].
+    /// The name of the dead agent, if the next agent of that name is its successor: see [`RecordFile::set_owner`].
     pub owner: Option<String>,
     /// Processes that were found alive and killed.
     pub killed: u32,
-    /// Number of processes that are still running: of another user, or in an uninterruptible wait. The record stays for the
-    /// next sweep.
+    /// Number of processes still running: another user's, or in an uninterruptible wait. The record stays for the next
+    /// sweep.
     pub left: u32,
-    /// Whether another run in a folder of the same name, such as the next round of the task, is running on this host: the
-    /// folder belongs to that run and must not be touched.
+    /// Whether another run with a folder of the same name, such as the next round of the task, is running on this host.
+    /// The folder then belongs to that run and must not be touched.
     pub superseded: bool,
 }
 
@@ -80,10 +80,9 @@ pub struct SweepReport<S = TaskRun> {
 pub struct RunRecord<S = TaskRun> {
     /// Its subject.
     pub subject: S,
-    /// Its run.sh or command; `None` in a record that is written before the start, when only the cookie is known.
+    /// Its run.sh or command; `None` in a record written before the start, when only the cookie is known.
     pub root: Option<ProcessId>,
-    /// The process that has started it: the agent, or the prompt worker. While that is alive, no other process touches the
-    /// run.
+    /// The process that started it: the agent or the worker. While that is alive, no other process touches the run.
     pub agent: ProcessId,
     /// The mark of the run's processes.
     pub cookie: Cookie,
@@ -106,7 +105,7 @@ pub struct RunRecords<S = TaskRun> {
 }
 
 impl<S: Subject> RunRecords<S> {
-    /// Opens the folder, and makes it, for the owner only, if it is not there.
+    /// Opens the folder. If it is missing, makes it, for the owner only.
     ///
     /// # Errors
     /// When it neither exists nor can be made.
@@ -126,8 +125,8 @@ impl<S: Subject> RunRecords<S> {
         RecordFile::create(&self.folder, agent, session)
     }
 
-    /// The runs of this boot. Records of an earlier boot, and files that are not records, are removed: the processes that
-    /// they name are gone.
+    /// The runs of this boot. Records of an earlier boot are removed, because their processes are gone, and so are
+    /// files that are not records.
     ///
     /// # Errors
     /// When the folder cannot be read.
@@ -146,13 +145,14 @@ impl<S: Subject> RunRecords<S> {
         Ok(paths)
     }
 
-    /// Ends the runs of all dead agents, and removes their records. A run whose agent lives is not touched, and a record
+    /// Ends the runs of all dead agents and removes their records. A run whose agent lives is not touched, and a record
     /// whose processes could not all be ended stays. Waits up to a second or two for each run that it kills.
     ///
-    /// A record is read after the death of its agent, which cannot write any more: its last contents are acted on.
+    /// A record is read again after the death of its agent, when its contents are final.
     ///
-    /// `clean_up` is called for each run before its record is removed. Sweeps of one folder exclude each other: a later
-    /// action of an agent that has swept, such as taking the next round of a task, cannot interfere with another sweep.
+    /// `clean_up` is called for each run before its record is removed. Sweeps of one folder exclude each other, so that
+    /// an agent that has swept and goes on, for example with the next round of a task, cannot interfere with another
+    /// sweep.
     ///
     /// # Errors
     /// When the folder cannot be read.
@@ -165,7 +165,7 @@ impl<S: Subject> RunRecords<S> {
             let mut ended = recorded.cgroup.as_ref().map(|cgroup| cgroup.end(&immune)).unwrap_or_default();
             if let Some(record) = recorded.run {
                 ended += sweep::end_run(&record.cookie, record.root);
-                // Checked again: while this run was being ended, the task may have been given to a live agent.
+                // Checked only here: while this run was being ended, a live agent may have got the task.
                 let folder = record.subject.folder();
                 let is_of_another = |other: &RunRecord<S>| other.subject.folder() == folder && other.agent.is_alive();
                 let superseded = self.list()?.iter().any(is_of_another);
@@ -182,8 +182,8 @@ impl<S: Subject> RunRecords<S> {
         Ok(all)
     }
 
-    /// The same for a folder whose machine and PID namespace are unknown. A run is ended only if one of its processes is
-    /// found in our PID namespace, where the number of its agent is meaningful; nothing else is touched.
+    /// As [`Self::sweep`], for a folder whose machine and PID namespace are unknown. A run is ended only if one of its
+    /// processes is found in our PID namespace, where the pid of its agent is meaningful. Nothing else is touched.
     ///
     /// # Errors
     /// When the folder cannot be read.
@@ -192,7 +192,7 @@ impl<S: Subject> RunRecords<S> {
         let mut all = Ended::default();
         for path in self.files()? {
             let read = || file::read(&path).ok().flatten().filter(|recorded| !recorded.agent.is_alive());
-            // Twice, like any record of a dead agent.
+            // Read twice, like any record of a dead agent.
             let Some(Recorded { owner, run: Some(record), .. }) = read().and_then(|_| read()) else { continue };
             if !sweep::is_of_our_namespace(&record.cookie) {
                 continue;
@@ -208,7 +208,7 @@ impl<S: Subject> RunRecords<S> {
         Ok(all)
     }
 
-    /// Waits for another sweep of the folder, and excludes further ones.
+    /// Waits for another sweep of the folder and excludes further ones.
     fn lock(&self) -> Result<File, RecordError> {
         let failed = |error| RecordError { action: "lock", path: self.folder.clone(), source: error };
         let lock = File::open(&self.folder).map_err(failed)?;
@@ -216,8 +216,8 @@ impl<S: Subject> RunRecords<S> {
         Ok(lock)
     }
 
-    /// Moves the calling process out of the cgroup of an agent of this folder, if it was started in one. It is the guard of
-    /// an agent, which ends all processes in there.
+    /// Moves the calling process, a guard, out of the cgroup of an agent of this folder, if it was started in one. A
+    /// guard ends all processes in that cgroup.
     ///
     /// # Errors
     /// When it must stay inside. A sweep does not kill it in any case.
@@ -230,19 +230,10 @@ impl<S: Subject> RunRecords<S> {
     }
 }
 
-impl<S> RunRecord<S> {
-    /// Whether the root of this record is that very process and is still running: pid, start time and, by
-    /// [`RunRecords::list`], boot.
-    #[must_use]
-    pub fn is_same_process(&self) -> bool {
-        self.root.is_some_and(ProcessId::is_alive)
-    }
-}
-
 /// The last record of a dead agent; `None` while it lives, or while a program that it was starting cannot be found yet.
 fn last_words<S: Subject>(path: &Path) -> Option<Recorded<S>> {
     let agent = read_or_drop::<S>(path)?.agent;
-    // Read again after its death: it may have finished one run and begun another since it was read.
+    // Read again after its death: the agent may have finished one run and begun another since the first read.
     (!agent.is_alive() && file::is_let_go(path)).then(|| read_or_drop(path)).flatten()
 }
 

@@ -19,7 +19,7 @@ pub struct RunProcesses {
     /// A root that its owner reaps.
     foreign_root: Option<Pid>,
     tree: Tree,
-    /// The first signal when they are to end.
+    /// The first signal when they must end.
     end_signal: KernelSignal,
     kept: Kept,
 }
@@ -105,7 +105,7 @@ impl RunProcesses {
 
     /// Reaps processes that have ended; call it after SIGCHLD. `None` while the root lives.
     pub fn reap(&mut self) -> Option<ChildEnd> {
-        // The root comes before the orphans: its exit is known before its remains are reported.
+        // The root comes before the orphans, so that its exit is known before its remains are reported.
         if let Some(exit) = self.take_exit() {
             return Some(ChildEnd::Root(exit));
         }
@@ -128,7 +128,7 @@ impl RunProcesses {
             Err(error) => {
                 // Its exit code is lost. It must not look like a success.
                 log::error!("the end of process {} cannot be read: {error}", root.id());
-                ChildExit { exit: ExitCode::PREPARE_FAILED, cpu_seconds: 0.0, max_rss_kib: 0 }
+                ChildExit::unused(ExitCode::PREPARE_FAILED)
             }
         };
         self.root = None;

@@ -1,4 +1,4 @@
-//! Starting a run: check that there is a valid `run.sh`, then execute it. Writing the folder is the workspace's concern.
+//! Starts a run: checks that there is a valid `run.sh` and executes it. Writing the folder is the caller's concern.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -20,7 +20,7 @@ pub const PROGRAM: &str = "run.sh";
 const PROGRAM_PATH: &CStr = c"./run.sh";
 const SHELL_PATH: &CStr = c"/bin/sh";
 
-/// Bytes of the first line of run.sh that an error message shows. The kernel itself reads 256.
+/// Maximum bytes of the first line of run.sh in an error message. The kernel itself reads 256.
 const FIRST_LINE_BYTES_MAX: usize = 256;
 
 /// The parameters of a start.
@@ -38,7 +38,7 @@ pub struct SpawnPlan<'a> {
     pub stderr: BorrowedFd<'a>,
     /// The mark of it and of all processes that it starts.
     pub brand: Option<Brand>,
-    /// It must not start when the machine has run for longer than this, however long the caller is delayed before.
+    /// It must not start when the machine has been up for longer than this, however long the caller is delayed before.
     pub not_after: Option<Duration>,
     /// A descriptor that it gets as [`PASSED`].
     pub passed: Option<BorrowedFd<'a>>,
@@ -50,7 +50,7 @@ pub const PASSED: i32 = 3;
 /// Why run.sh was not started. Each displays as one sentence for the submitter.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
-    /// Another process has run.sh open for writing: try again after some milliseconds; the caller decides how often.
+    /// Another process has run.sh open for writing. The caller should try again after some milliseconds.
     #[error("{PROGRAM} is held open for writing by another process")]
     Busy,
     /// There is no run.sh.
@@ -91,12 +91,12 @@ pub enum SpawnError {
 }
 
 /// Sets the limit of processes and threads for this process and all processes that it starts; 0 sets none. Returns the
-/// limit in force.
+/// resulting limit.
 ///
-/// It is set once at the start instead of on each child: inheriting it costs nothing, and no descendant can be older than
-/// it. Soft and hard limit are both lowered, so that a tool cannot raise it again. The kernel counts all processes of the
-/// user, including ours: at the limit the agent cannot start threads either, so start those first. The limit does not apply
-/// to root.
+/// It is set once at the start instead of on each child, because inheriting it costs nothing and no descendant escapes
+/// it. Soft and hard limit are both lowered, so that a tool cannot raise it again. The kernel counts all processes of
+/// the user, including ours: at the limit the agent cannot start threads either, so start those first. The limit does
+/// not apply to root.
 ///
 /// # Errors
 /// When the kernel refuses the limit.
@@ -110,24 +110,23 @@ pub fn limit_processes(max: u64) -> Result<Option<u64>, Errno> {
     Ok(Some(limit))
 }
 
-/// Runs `./run.sh` in its folder, in a process group of its own, with no descriptors except those of the plan. Never
-/// blocks; costs as much as one `vfork` and exec.
+/// Runs `./run.sh` in its folder, in its own process group, with no descriptors except those of the plan. Never blocks;
+/// costs as much as one `vfork` and exec.
 ///
-/// A run.sh without `#!` line (`ENOEXEC`) is run by `/bin/sh`, as every shell would. No other error falls back to it: a
-/// shell would also "run" a script whose interpreter does not exist.
+/// `/bin/sh` runs a run.sh without a `#!` line (`ENOEXEC`), as in every shell. No other error falls back to it: a shell
+/// would also "run" a script whose interpreter does not exist.
 ///
 /// # Errors
 /// See [`SpawnError`]; no process is left after one.
 pub fn spawn(plan: &SpawnPlan<'_>) -> Result<RunningChild, SpawnError> {
     make_ready(plan.folder)?;
     let environment: Vec<&CStr> = plan.environment.entries().collect();
-    let stdio = [plan.stdin, plan.stdout, plan.stderr];
     let new = NewProcess {
         program: PROGRAM_PATH,
         arguments: &[PROGRAM_PATH],
         environment: &environment,
         folder: plan.folder,
-        stdio,
+        stdio: [plan.stdin, plan.stdout, plan.stderr],
         brand: plan.brand,
         umask: None,
         not_after: plan.not_after,
@@ -141,8 +140,8 @@ pub fn spawn(plan: &SpawnPlan<'_>) -> Result<RunningChild, SpawnError> {
     started.map_err(|error| explain(error, plan.folder))
 }
 
-/// Checks that run.sh is a regular file, not a link to one, and gives its owner the right to execute it. A shell script
-/// must also be readable.
+/// Checks that run.sh is a regular file, not a link to one, and lets its owner execute it. A shell script must also be
+/// readable.
 fn make_ready(folder: BorrowedFd<'_>) -> Result<(), SpawnError> {
     let stat = match rustix::fs::statat(folder, PROGRAM, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => stat,
@@ -168,14 +167,13 @@ fn make_ready(folder: BorrowedFd<'_>) -> Result<(), SpawnError> {
     rustix::fs::chmodat(folder, PROGRAM, wanted, AtFlags::empty()).map_err(SpawnError::Mode)
 }
 
-/// Starts a process that gets its standard descriptors and no others.
+/// Starts a process with its standard descriptors and no others.
 pub(super) fn start(new: &NewProcess<'_>) -> rustix::io::Result<RunningChild> {
     let [stdin, stdout, stderr] = new.stdio.map(Source::above_stdio);
     let (stdin, stdout, stderr) = (stdin?, stdout?, stderr?);
     // Above the number that it gets, which its copy would otherwise have already, closed on exec.
     let passed = new.passed.map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, PASSED + 1)).transpose()?;
-    // Before each start, because libraries open descriptors at any time: libzmq makes its epoll descriptors without the
-    // flag.
+    // Before each start, because a library may open descriptors without the flag at any time.
     sys::close_all_on_exec()?;
     let before = Ticks::now();
     let stdio = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
@@ -183,15 +181,15 @@ pub(super) fn start(new: &NewProcess<'_>) -> rustix::io::Result<RunningChild> {
     RunningChild::adopt(pid, before)
 }
 
-/// A descriptor from which a standard one of the child is made.
+/// The source of one of the child's standard descriptors.
 enum Source<'a> {
     Same(BorrowedFd<'a>),
     Copy(OwnedFd),
 }
 
 impl<'a> Source<'a> {
-    /// If our own standard descriptors are closed, a file may have one of the numbers that the child's are moved to, one
-    /// after the other: then it is copied to a higher one.
+    /// If our own standard descriptors are closed, a file may have one of the numbers to which the child's are moved
+    /// one by one. It is then copied to a higher number.
     fn above_stdio(fd: BorrowedFd<'a>) -> rustix::io::Result<Self> {
         if fd.as_raw_fd() > 2 {
             return Ok(Self::Same(fd));

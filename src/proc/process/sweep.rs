@@ -1,7 +1,7 @@
-//! Ending the running processes of a dead agent, found by its run record and by the mark in the environment of each run.
+//! Ends the remaining processes of a dead agent, which are found by its run record and by the mark of each run.
 //!
-//! In contrast to [`super::tree`], these processes need not descend from us: when an agent dies and no supervisor adopts
-//! its run, init does. So nothing here relies on ancestry alone.
+//! In contrast to [`super::tree`], these processes need not descend from us: when an agent dies and no supervisor
+//! adopts its run, init does. So nothing here relies on ancestry alone.
 
 use rustix::process::{Pid, Signal};
 
@@ -11,8 +11,8 @@ use super::tree_scan::{Ended, Pinned, TreeScan, death_deadline};
 
 /// The mark of all processes of one run: entries of the environment, each as `NAME=value`, and the brand of its agent.
 ///
-/// All entries must match: the id of the task alone would also match the next round, which may run on the same host under
-/// another agent. So include the task and the round. The brand alone is also sufficient.
+/// All entries must match. They must include the task and the round: the task alone would also match the next round,
+/// which may run on the same host under another agent. The brand alone is also sufficient.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cookie {
     entries: Vec<String>,
@@ -26,7 +26,7 @@ impl Cookie {
         Self { entries: entries.into_iter().collect(), brand: None }
     }
 
-    /// The same, with a brand.
+    /// The same mark with a brand.
     #[must_use]
     pub fn branded(self, brand: Option<Brand>) -> Self {
         Self { brand, ..self }
@@ -51,18 +51,19 @@ impl Cookie {
     }
 }
 
-/// Ends every process with the mark, and all their descendants. Never touches the caller or one of its ancestors. Waits up
-/// to a second for the end.
+/// Ends every process with the mark, and all their descendants. Never touches the caller or its ancestors. Waits up to
+/// a second for the end.
 #[must_use]
 pub fn sweep_by_cookie(cookie: &Cookie) -> Ended {
     end_run(cookie, None)
 }
 
-/// The same, also by the identity of run.sh and by its group and session, in case the environment was cleared.
+/// As [`sweep_by_cookie`], but also finds processes by the identity, group and session of run.sh, in case the
+/// environment was cleared.
 pub(super) fn end_run(cookie: &Cookie, root: Option<ProcessId>) -> Ended {
     let mut marks = Marks { cookie, root, group_is_ours: root.is_some_and(ProcessId::holds_its_number) };
     let mut scan = TreeScan::new(ourselves_and_ancestors(), |stat: &Stat| marks.are_on(stat));
-    // Stop before kill: when a parent dies, its children go to init and their descent is lost.
+    // Stop before killing: when a parent dies, its children go to init and their descent is lost.
     scan.find_scattered(|_| Some(Signal::STOP));
     scan.signal_all(Signal::KILL);
     let members: Vec<ProcessId> = scan.members().collect();
@@ -73,8 +74,8 @@ pub(super) fn end_run(cookie: &Cookie, root: Option<ProcessId>) -> Ended {
 struct Marks<'a> {
     cookie: &'a Cookie,
     root: Option<ProcessId>,
-    /// Whether the number of run.sh still names its group: it is alive, or a marked process is in that group. While a group
-    /// or a session has members the kernel does not reuse its number.
+    /// Whether the pid of run.sh still names its group: it is alive, or a marked process is in that group. The kernel
+    /// does not reuse the number while a group or a session has members.
     group_is_ours: bool,
 }
 
@@ -93,8 +94,9 @@ impl Marks<'_> {
     }
 }
 
-/// Whether a process of our PID namespace has the mark. Its agent is then in our namespace, too, because a process is in
-/// the namespace of its parent or below it. Only if the caller itself runs inside the run may the agent be above.
+/// Whether a process of our PID namespace has the mark. Its agent is then in our namespace, too, because a process is
+/// in the namespace of its parent or below it. The exception is a caller that is itself part of the run, whose agent
+/// may be in a namespace above.
 pub(super) fn is_of_our_namespace(cookie: &Cookie) -> bool {
     let namespace = |pid: Pid| std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
     let Some(ours) = namespace(rustix::process::getpid()) else { return false };
@@ -108,7 +110,7 @@ pub(super) fn is_of_our_namespace(cookie: &Cookie) -> bool {
     scanned.is_ok() && found && !is_inside
 }
 
-/// The caller may itself run inside a task: a tool may start a service of its own.
+/// The caller and its ancestors. The caller may itself be part of a task, because a tool may start its own service.
 pub(super) fn ourselves_and_ancestors() -> Vec<Pid> {
     let mut line = Vec::new();
     let mut next = Some(rustix::process::getpid());

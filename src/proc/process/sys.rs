@@ -1,5 +1,5 @@
-//! The system calls without a safe wrapper: the start of a child in our memory, `wait4`, a `waitid` that returns the pid,
-//! `close_range`. This is the only unsafe code of the process part.
+//! The system calls without a safe wrapper: starting a child that shares our memory, `wait4`, a `waitid` that returns
+//! the pid, and `close_range`. This is the only unsafe code of the process module.
 
 #![expect(unsafe_code, reason = "libc is called directly; every block says why it is sound")]
 
@@ -21,12 +21,13 @@ use super::spawn::PASSED;
 use crate::files::privacy::umask_of_tools;
 use crate::limits;
 
-/// Bytes of the stack that a new process has until its exec. Some functions of the C library are called on it, one after
-/// the other.
+/// Bytes of the stack of a new process until its exec. A few functions of the C library are called on it, one after
+/// another.
 const STACK_BYTES: usize = 32 << 10;
 
 thread_local! {
-    /// The stack of the last child of this thread. To allocate one of this size makes glibc tidy all small free blocks.
+    /// The stack of the last child of this thread, which is reused: an allocation of this size makes glibc consolidate
+    /// all small free blocks.
     static STACK: Cell<Vec<u128>> = const { Cell::new(Vec::new()) };
 }
 
@@ -40,9 +41,9 @@ pub(super) struct NewProcess<'a> {
     /// Its standard input, output and error, each above 2.
     pub(super) stdio: [BorrowedFd<'a>; 3],
     pub(super) brand: Option<Brand>,
-    /// Its umask; `None` for that of tools.
+    /// Its umask; `None` for the umask of tools.
     pub(super) umask: Option<Mode>,
-    /// It ends instead of its exec when the machine has run for longer than this: `ETIME`.
+    /// It ends with `ETIME` instead of its exec when the machine has been up for longer than this.
     pub(super) not_after: Option<Duration>,
     /// Whether it leads a session, whose controlling terminal is its standard input.
     pub(super) is_terminal: bool,
@@ -50,7 +51,7 @@ pub(super) struct NewProcess<'a> {
     pub(super) passed: Option<BorrowedFd<'a>>,
 }
 
-/// The data of a new process between its birth and its exec, when it must not allocate.
+/// The data of a new process before its exec, while it must not allocate.
 struct Birth<'a> {
     program: *const c_char,
     arguments: *const *const c_char,
@@ -71,15 +72,15 @@ struct Birth<'a> {
     error: c_int,
 }
 
-/// Starts a process in a group of its own, with an empty signal mask and default dispositions.
+/// Starts a process in its own group, with an empty signal mask and default dispositions.
 ///
-/// `std::process::Command` is not used: it passes the caller's signal mask on, and an agent that reads its signals from a
-/// signalfd has them blocked, so its tools would be deaf to SIGTERM. Unblocking them around the call would let a SIGTERM
-/// end the agent itself. `posix_spawn` does the same as this, but makes some 80 system calls around it: it maps a stack for
-/// each child, sets every one of 64 dispositions, and asks six times for the limit of descriptors.
+/// `std::process::Command` is not used because it passes the caller's signal mask on. An agent that reads its signals
+/// from a signalfd has them blocked, so its tools would be deaf to SIGTERM. Unblocking them around the call would let a
+/// SIGTERM end the agent itself. `posix_spawn` does the same as this function, but makes some 80 system calls around
+/// it: it maps a stack for each child, sets every one of 64 dispositions, and queries the descriptor limit six times.
 ///
-/// The child shares our memory and our thread is suspended until its exec, so that the cost does not grow with the memory
-/// of the caller, and the error of a failed exec comes back as the result.
+/// The child shares our memory and our thread is suspended until its exec, so the cost does not grow with the memory of
+/// the caller, and the error of a failed exec is returned.
 pub(super) fn start(new: &NewProcess<'_>) -> Result<Pid> {
     let (arguments, environment) = (pointers(new.arguments), pointers(new.environment));
     let mut birth = Birth {
@@ -119,7 +120,7 @@ pub(super) fn start(new: &NewProcess<'_>) -> Result<Pid> {
     match unsafe { ptr::read_volatile(&raw const birth.error) } {
         0 => Ok(child),
         error => {
-            // The child ends at once: this wait is short.
+            // The child ends at once, so this wait is short.
             let _ = rustix::process::waitpid(Some(child), WaitOptions::empty());
             Err(Errno::from_raw_os_error(error))
         }
@@ -159,11 +160,11 @@ unsafe fn prepare_exec(birth: &Birth<'_>) -> bool {
             libc::umask(mode);
         }
         if let Some(limit) = &birth.descriptors {
-            // With ours it has more than it needs.
+            // A failure leaves it with our limit, which is higher than needed.
             libc::setrlimit(libc::RLIMIT_NOFILE, limit);
         }
         if let Some(brand) = &birth.brand {
-            // A program without it is still known by its environment.
+            // Without it, the program is still recognised by its environment.
             libc::setrlimit(libc::RLIMIT_RTTIME, brand);
         }
         let [stdin, stdout, stderr] = birth.stdio;
@@ -171,7 +172,7 @@ unsafe fn prepare_exec(birth: &Birth<'_>) -> bool {
         let has_streams =
             leads && libc::dup2(stdin, 0) == 0 && libc::dup2(stdout, 1) == 1 && libc::dup2(stderr, 2) == 2;
         if birth.is_terminal {
-            // One that already controls another session is a standard input all the same.
+            // This fails for a terminal that controls another session, which still serves as standard input.
             libc::ioctl(0, libc::TIOCSCTTY, 0);
         }
         has_streams
@@ -182,8 +183,8 @@ unsafe fn prepare_exec(birth: &Birth<'_>) -> bool {
     }
 }
 
-/// Whether a new process is in time. It checks this itself, last of all: stopping its parent does not stop it, so nothing
-/// can delay it for long between this check and the exec.
+/// Whether a new process is in time. It checks this itself, last of all: stopping its parent does not stop it, so
+/// nothing delays it for long between this check and the exec.
 ///
 /// # Safety
 /// For a new process before its exec only.
@@ -207,7 +208,7 @@ fn pointers(texts: &[&CStr]) -> Vec<*const c_char> {
     texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
 }
 
-/// The signals with another disposition than the default one, which this process has inherited or set at its start. Read at
+/// The signals whose disposition is not the default one, because this process inherited or set it at its start. Read at
 /// the first start of a child and then cached.
 fn unusual_dispositions() -> &'static [c_int] {
     static UNUSUAL: LazyLock<Vec<c_int>> = LazyLock::new(|| {
@@ -265,7 +266,7 @@ pub(super) enum Peek {
     Ended(Pid),
 }
 
-/// Checks for children without reaping any: the status stays for the owner of that child.
+/// Checks for children without reaping any. The status stays for the owner of the child.
 pub(super) fn peek_children() -> Result<Peek> {
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
     let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
@@ -284,8 +285,8 @@ pub(super) fn peek_children() -> Result<Peek> {
     }
 }
 
-/// Takes over an open descriptor that the program before this one in this process has left open for it; `None` if no
-/// descriptor has this number. It is closed on the next exec.
+/// Takes over a descriptor that the previous program in this process has left open; `None` if no descriptor has this
+/// number. It is closed on the next exec.
 pub(crate) fn adopt_descriptor(number: i32) -> Option<OwnedFd> {
     // SAFETY: the call takes integers, and fails for a number that is not open.
     if number < 3 || unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } == -1 {
@@ -295,8 +296,8 @@ pub(crate) fn adopt_descriptor(number: i32) -> Option<OwnedFd> {
     Some(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Resets SIGCHLD to its default. An ignored SIGCHLD, which a parent can pass on, makes the kernel reap our children
-/// itself, and their exit codes are lost.
+/// Resets SIGCHLD to its default. If it is ignored, which a parent can pass on, the kernel reaps our children itself
+/// and their exit codes are lost.
 pub(super) fn default_sigchld() {
     // SAFETY: SIG_DFL installs no handler.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };

@@ -1,9 +1,9 @@
-//! All processes that a run started, however they tried to escape: list, end and reap them.
+//! Lists, ends and reaps all processes that a run started, however they try to escape.
 //!
-//! The caller is a child subreaper: a process below it that loses its parent becomes its child, even after `setsid` and a
-//! double fork. So the tree of a run is everything that descends from the caller, except the siblings that the caller
-//! names: an agent has none, a supervisor has its agents. A tree is empty exactly when no child is left, which one system
-//! call shows.
+//! The caller is a child subreaper: a process below it that loses its parent becomes its child, even after `setsid` and
+//! a double fork. So the tree of a run is everything that descends from the caller, except the siblings that the caller
+//! names: an agent has none, and a supervisor has its agents. A tree is empty exactly when no child is left, which one
+//! system call shows.
 
 use std::io;
 use std::time::Duration;
@@ -16,11 +16,11 @@ use super::sys::{self, Peek};
 use super::tree_scan::{Pinned, TreeScan};
 use crate::clock;
 
-/// Orphans that one call reaps, so that a tree that forks endlessly cannot block the caller. SIGCHLD stays pending for the
-/// rest.
+/// Maximum orphans that one call reaps, so that a tree that forks endlessly cannot block the caller. SIGCHLD stays
+/// pending for the rest.
 const REAPS_MAX: u32 = 10_000;
 
-/// Makes the calling process the new parent of all orphans below it, and makes sure that their status is kept for it.
+/// Makes the calling process the new parent of all orphans below it, and ensures that their status is kept for it.
 ///
 /// Call it once, before any process is started. It applies to the process, not to the thread, and is not inherited.
 ///
@@ -32,7 +32,7 @@ pub fn become_subreaper() -> io::Result<()> {
     Ok(())
 }
 
-/// Starts a process that detaches, without adopting it again, in a process that is a subreaper. Not during a run, whose
+/// Lets a subreaper start a process that detaches, without adopting it again. It must not be called during a run, whose
 /// orphans would escape.
 ///
 /// # Errors
@@ -44,7 +44,7 @@ pub fn without_adoption<T>(start: impl FnOnce() -> T) -> io::Result<T> {
     Ok(started)
 }
 
-/// Whether any process is left of a run whose run.sh was reaped: alive, or waiting for [`reap_orphans`].
+/// Whether any process is left of a run whose run.sh was reaped, alive or waiting for [`reap_orphans`].
 ///
 /// Without siblings this is one system call, cheap enough for the end of every run; with live siblings, a scan of `/proc`.
 #[must_use]
@@ -61,15 +61,15 @@ pub fn any_left(siblings: &[Pid]) -> bool {
     }
 }
 
-/// Reaps the orphans that have ended, and returns their number. The children in `known` are left alone: their status
-/// belongs to their owners. Never blocks.
+/// Reaps the orphans that have ended, and returns their number. The children in `known` are left alone, because their
+/// status belongs to their owners. Never blocks.
 pub fn reap_orphans(known: &[Pid]) -> u32 {
     for reaped in 0..REAPS_MAX {
         match sys::peek_children() {
             Ok(Peek::Ended(pid)) if !known.contains(&pid) => {
                 let _ = sys::wait4(pid);
             }
-            // The peek shows one ended child, always the same: further ones must be searched for.
+            // The peek always shows the same ended child, so further ones must be searched for.
             Ok(Peek::Ended(_)) => return reaped + reap_behind(known),
             Ok(Peek::NoChild | Peek::Alive) | Err(_) => return reaped,
         }
@@ -145,7 +145,7 @@ pub(super) fn named(processes: &[ProcessId]) -> Option<String> {
     (!named.is_empty()).then(|| format!("{}{beyond}", named.join(", ")))
 }
 
-/// Its number, name and user, as far as they can be read.
+/// The pid, name and user of a process, as far as they can be read.
 fn described(pid: Pid) -> String {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim).unwrap_or("?");
@@ -160,15 +160,15 @@ fn scan_below_us(spared: Spared<'_>) -> TreeScan<impl FnMut(&Stat) -> Option<boo
     TreeScan::new(immune, move |stat| Some(stat.parent.is_some_and(starts_others)))
 }
 
-/// Ends all processes that another process has started, with SIGKILL, because that one is stopped and cannot do it. Returns
-/// whether none was found any more. The other process is a subreaper, so everything that it has started is below it.
+/// Sends SIGKILL to all processes that another process has started, because that one is stopped and cannot do it.
+/// Returns whether none was found. The other process is a subreaper, so everything that it has started is below it.
 #[must_use]
 pub fn end_below(process: ProcessId) -> bool {
     if !process.is_alive() {
         return true;
     }
     let mut scan = TreeScan::new([], move |stat: &Stat| Some(stat.parent == Some(process.pid)));
-    // Stopped first: run.sh must not continue when one of its programs is killed.
+    // Stop them first: run.sh must not continue when one of its programs is killed.
     scan.find_all(|_| Some(Signal::STOP));
     scan.signal_all(Signal::KILL);
     scan.members().next().is_none()
@@ -194,13 +194,13 @@ pub struct Signalled {
     pub found: u32,
     /// Number of processes that could not be signalled, because they run as another user (a set-user-id program).
     pub refused: u32,
-    /// Whether the last scan found no new process. If not, the tree grows while it is ended: call again after the next
-    /// SIGCHLD or on a timer.
+    /// Whether the last scan found no new process. If it did, the tree grows while it is being ended, so call again
+    /// after the next SIGCHLD or on a timer.
     pub settled: bool,
 }
 
-/// The processes of a run, to be ended: [`Self::terminate`], a grace time, then [`Self::kill`] until [`any_left`] returns
-/// false.
+/// The processes of a run that must end: call [`Self::terminate`], wait for a grace time, then call [`Self::kill`]
+/// until [`any_left`] returns false.
 #[derive(Clone, Copy, Debug)]
 pub struct Tree {
     root: Option<ProcessId>,
@@ -213,7 +213,7 @@ impl Tree {
         Self { root: Some(root) }
     }
 
-    /// The orphans of a process that has died below us: a supervisor gets them when an agent dies.
+    /// The orphans of a process that died below us. A supervisor gets them when an agent dies.
     #[must_use]
     pub const fn of_orphans() -> Self {
         Self { root: None }
@@ -251,8 +251,8 @@ impl Tree {
         signalled(&scan, settled)
     }
 
-    /// Signals the group of run.sh, but only while its number is certain to be ours: we have not reaped it, so it cannot
-    /// have been reused. After that, the scan finds the members one by one.
+    /// Signals the group of run.sh, but only while its pid is certain to be ours: as long as we have not reaped it, the
+    /// pid cannot be reused. After that, the scan finds the members one by one.
     fn signal_group(&self, signal: Signal) -> Option<Pid> {
         let root = self.root.filter(|root| root.holds_its_number())?;
         match rustix::process::kill_process_group(root.pid, signal) {

@@ -1,8 +1,8 @@
-//! Finding all processes of a tree and signalling each of them once, and never another process.
+//! Finds all processes of a tree and signals each of them once, and never any other process.
 //!
-//! A pid alone proves nothing: between reading that 4711 is a child of ours and signalling 4711, it may end, be reaped by
-//! its parent, and its number be reused for an unrelated process. So each process is first pinned by a pidfd, and its
-//! membership is then read again.
+//! A pid alone proves nothing: between reading that 4711 is a child of ours and signalling 4711, it may end and be
+//! reaped by its parent, and the pid may be reused for an unrelated process. So each process is first pinned by a
+//! pidfd, and its membership is then read again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroI32;
@@ -17,11 +17,11 @@ use super::procfs::{ProcessId, Stat, visit_all};
 use crate::{clock, readable};
 use base::Mono;
 
-/// Scans of one call. Each finds processes that were started during the one before it. A tree that still grows after this
-/// many is not exhausted in this call, but most of it is stopped by then, and the next call continues.
+/// Maximum scans of one call. Each finds processes that were started during the previous one. If a tree still grows
+/// after this many, most of it is stopped by then, and the next call continues.
 pub(super) const PASSES_MAX: u32 = 12;
 
-/// How long a sweep waits for killed processes. A process in an uninterruptible wait takes longer; it is reported as left.
+/// How long a sweep waits for killed processes. A process in an uninterruptible wait takes longer and is reported as left.
 const DEATH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The result of a sweep.
@@ -29,7 +29,7 @@ const DEATH_TIMEOUT: Duration = Duration::from_secs(1);
 pub struct Ended {
     /// Processes that were found alive and killed.
     pub killed: u32,
-    /// Processes that are still running: of another user, or in an uninterruptible wait.
+    /// Processes that are still running: another user's, or in an uninterruptible wait.
     pub left: Vec<ProcessId>,
 }
 
@@ -40,7 +40,7 @@ impl AddAssign for Ended {
     }
 }
 
-/// How long to wait for processes that are killed at this moment.
+/// The deadline for the end of processes that are killed now.
 pub(super) fn death_deadline() -> Mono {
     clock::now().mono + DEATH_TIMEOUT
 }
@@ -50,13 +50,13 @@ pub(super) struct TreeScan<S> {
     /// Processes that are never touched, whatever they descend from: known children, or ourselves and our ancestors.
     immune: BTreeSet<Number>,
     /// Whether a process belongs to the tree by itself; `None` while that is unknown. A descendant of a member always
-    /// belongs to it.
+    /// belongs to the tree.
     seed: S,
-    /// By pid. The start time shows whether the number still refers to the member.
+    /// By pid. The start time shows whether the pid still refers to the member.
     members: BTreeMap<Number, Member>,
     /// Members that had ended before they were found, and wait to be reaped.
     remains: BTreeSet<Number>,
-    /// Number of undecided processes of the last scan: gone, in the middle of an exec, or ended.
+    /// Number of processes that the last scan could not decide about: gone, in the middle of an exec, or ended.
     unsure: u32,
 }
 
@@ -84,7 +84,7 @@ impl<S: FnMut(&Stat) -> Option<bool>> TreeScan<S> {
         }
     }
 
-    /// Scans once and passes each new live member to `act`, with a pidfd already pinned; returns their number.
+    /// Scans once, sends each new live member the signal that `act` chooses, and returns their number.
     pub(super) fn find_new(&mut self, mut act: impl FnMut(&Stat) -> Option<Signal>) -> u32 {
         let (mut found, mut unsure) = (0, 0);
         let scanned = visit_all(|stat| {
@@ -103,7 +103,7 @@ impl<S: FnMut(&Stat) -> Option<bool>> TreeScan<S> {
                     self.members.insert(number(stat.pid), Member { id: stat.id(), refused });
                     found += 1;
                 }
-                // It has lost its parent, or is in the middle of an exec: it must be checked again.
+                // It has lost its parent or is in the middle of an exec, so it must be checked again.
                 Some(Some(Err(Gone))) | None => unsure += 1,
             }
         });
@@ -114,19 +114,21 @@ impl<S: FnMut(&Stat) -> Option<bool>> TreeScan<S> {
         found
     }
 
-    /// Repeats [`Self::find_new`] until it finds no process; false if the tree still grows after [`PASSES_MAX`] scans.
+    /// Repeats [`Self::find_new`] until it finds no process. Returns false if the tree still grows after [`PASSES_MAX`]
+    /// scans.
     pub(super) fn find_all(&mut self, mut act: impl FnMut(&Stat) -> Option<Signal>) -> bool {
         (0..PASSES_MAX).any(|_| self.find_new(&mut act) == 0)
     }
 
-    /// The same without relying on ancestry: between the list of a scan and its own turn, a process may start another one
-    /// and end, which leaves that one with init as its parent. So a scan in which any process was gone is repeated, too.
+    /// As [`Self::find_all`], without relying on ancestry: between the listing and its turn, a process may start
+    /// another one and end, which leaves init as the parent of that one. So a scan in which any process was gone is
+    /// repeated, too.
     pub(super) fn find_scattered(&mut self, mut act: impl FnMut(&Stat) -> Option<Signal>) -> bool {
         (0..PASSES_MAX).any(|_| self.find_new(&mut act) == 0 && self.unsure == 0)
     }
 
-    /// Signals every found member. A member that has refused a signal still counts as refused if it takes this one: SIGCONT
-    /// is allowed to any process of the same session, whatever its user.
+    /// Signals every found member. A member that could not be signalled before still counts as refused if it takes this
+    /// signal: SIGCONT is allowed to any process of the same session, whatever its user.
     pub(super) fn signal_all(&mut self, signal: Signal) {
         for member in self.members.values_mut() {
             if let Ok(refused) = signal_pinned(member.id, Some(signal)) {
@@ -158,7 +160,7 @@ impl<S: FnMut(&Stat) -> Option<bool>> TreeScan<S> {
     fn signal_verified(&mut self, found: &Stat, signal: Option<Signal>) -> Result<bool, Gone> {
         let pinned = Pinned::open(found.id())?;
         if (self.seed)(&pinned.stat) != Some(true) {
-            // It belongs to the tree by its parent, which must have kept its number throughout.
+            // It belongs to the tree by its parent, which must have kept its pid throughout.
             let parent = pinned.stat.parent.ok_or(Gone)?;
             if !self.members.get(&number(parent)).ok_or(Gone)?.id.holds_its_number() {
                 return Err(Gone);
@@ -168,7 +170,7 @@ impl<S: FnMut(&Stat) -> Option<bool>> TreeScan<S> {
     }
 }
 
-/// The process has gone, or has another parent: the next scan finds it there.
+/// The process is gone, or has another parent, where the next scan finds it.
 pub(super) struct Gone;
 
 /// A process that is certain to be the intended one, as long as this value exists.
@@ -200,15 +202,15 @@ impl Pinned {
         self.stat.alive
     }
 
-    /// Waits for its end until the deadline; returns whether it has ended.
+    /// Waits for its end until the deadline, and returns whether it has ended.
     pub(super) fn wait_for_end(&self, deadline: Mono) -> bool {
         readable::is_readable(&self.pidfd, Some(deadline.since(clock::now().mono)))
     }
 
-    /// Whether the signal was refused; without a signal, whether one would be.
+    /// Sends a signal and returns whether it was refused; without a signal, returns whether one would be.
     pub(super) fn signal(&self, signal: Option<Signal>) -> Result<bool, Gone> {
         let Some(signal) = signal else {
-            // A signal to its group succeeds if any member took it.
+            // Checked here, because a signal to its group succeeds if any member took it.
             return Ok(rustix::process::test_kill_process(self.stat.pid) == Err(Errno::PERM));
         };
         match rustix::process::pidfd_send_signal(&self.pidfd, signal) {

@@ -1,16 +1,17 @@
-//! Files whose lock shows that a process lives, and that other processes remove when it does not.
+//! Files whose lock shows that a process lives. Other processes remove them when it is dead.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-/// Attempts to lock a file that other processes remove. Each lost attempt is due to one worker that does so at the same
-/// moment.
+/// Maximum attempts to lock a file that other processes may remove. Each failed attempt means that a worker removed it
+/// at the same moment.
 const LOCKS_MAX: u32 = 100;
 
-/// Opens a file, creating it if it is missing; then locks it. It may be a new file by then, if another process that found
-/// it unlocked has removed it. The second value is the result of the lock: some file systems have none.
+/// Opens a file, creating it if necessary, and locks it. If another process that found it unlocked removes it
+/// meanwhile, starts again with a new file. The second value is the result of the lock, because some file systems have
+/// no locks.
 pub fn open(path: &Path, mode: u32, lock: impl Fn(&File) -> io::Result<()>) -> io::Result<(File, io::Result<()>)> {
     for _ in 0..LOCKS_MAX {
         let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;

@@ -24,7 +24,7 @@ fn alone_through(script: &str, test: impl FnOnce()) {
         SigSet::all().thread_unblock().expect("a mask");
         return test();
     }
-    // The copy inherits this.
+    // The copy inherits this mask.
     SigSet::all().thread_block().expect("a mask");
     let name = std::thread::current().name().expect("the test's name").to_owned();
     let program = std::env::current_exe().expect("this program");

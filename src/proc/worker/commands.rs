@@ -1,5 +1,5 @@
-//! The commands of a worker at the level of the system, one after the other: lines for `/bin/sh`, their processes, and the record by
-//! which these are found when the worker has died.
+//! The commands of a worker, one after another: lines for `/bin/sh`, their processes, and the record by which these are
+//! found when the worker has died.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -18,13 +18,13 @@ use crate::runs::{Runs, RunsError, WorkerRun};
 use crate::{clock, process};
 use base::EndSignal;
 
-/// The processes of the present command, and the state that outlives it.
+/// The processes of the current command, and the state that outlives it.
 #[derive(Debug)]
 pub struct Commands {
-    /// All commands have one name in it: a dead worker has at most one, and all that is left of it is ended.
+    /// All commands share one name in it, because a dead worker has at most one, and all remains of it are ended.
     record: RunRecord<WorkerRun>,
     file: RecordFile,
-    /// Runs of this worker have the folder of their records.
+    /// Keeps the realm of the records locked.
     _runs: Runs,
     environment: Environment,
     brand: Option<Brand>,
@@ -40,7 +40,7 @@ impl Commands {
         runs.remove_dead_realms();
         let file = runs.records.of(agent, None).map_err(RunsError::from)?;
         let (subject, brand) = (WorkerRun::new(clock::now().wall), Brand::fresh());
-        // A command must not see the configuration of its worker: with a secret it could take tasks.
+        // A command must not see the configuration of its worker: with a secret from it, it could take tasks.
         let mut environment = Environment::inherited(|name| name.as_bytes().starts_with(b"LLTS_"));
         environment.set(mark, subject.folder()).map_err(io::Error::other)?;
         let cookie = Cookie::new([format!("{mark}={}", subject.folder())]).branded(brand);
@@ -59,7 +59,7 @@ impl Commands {
         self.brand
     }
 
-    /// Starts a command in a folder, with these files for its stdout and stderr.
+    /// Starts a command in a folder, with these files as stdout and stderr.
     pub fn begin(&mut self, line: OsString, folder: &Path, [stdout, stderr]: [&File; 2]) -> Result<(), CommandError> {
         let command = Command::find(&["/bin/sh".into(), "-c".into(), line], None)?;
         let child = process::spawn_command(&CommandPlan {
@@ -73,20 +73,20 @@ impl Commands {
             is_terminal: false,
         })?;
         if let Err(error) = self.write_record(Some(child.id())) {
-            // The command can still be identified by its mark.
+            // The command can still be found by its mark.
             log::error!("{error}");
         }
         self.processes.start(child, EndSignal::Term);
         Ok(())
     }
 
-    /// Writes the record, with the root of a command that runs.
+    /// Writes the record, with the root of the running command, if any.
     pub fn write_record(&mut self, root: Option<ProcessId>) -> Result<(), RecordError> {
         self.record.root = root;
         self.file.write(&self.record)
     }
 
-    /// Nothing is left of any command.
+    /// Records that nothing is left of any command.
     pub fn clear_record(&mut self) -> Result<(), RecordError> {
         self.file.clear()
     }
@@ -96,7 +96,7 @@ impl Commands {
         self.processes.signal(signal);
     }
 
-    /// A child has ended: the command, or an orphan that it left behind.
+    /// Handles the end of a child: the command, or an orphan that it left behind.
     pub fn reap(&mut self) -> Option<ChildEnd> {
         self.processes.reap()
     }

@@ -1,7 +1,7 @@
-//! The folder with the authorised keys of a controller, and its changes while the controller runs.
+//! The folder with the authorised keys of a controller, which may change while the controller runs.
 //!
-//! The kernel reports events in the folder, and each file is also checked every second: a file may change through a link or
-//! on another machine, and a removed folder may come back.
+//! The kernel reports events in the folder. In addition, each file is checked every second, because a file may change
+//! through a link or on another machine, and a removed folder may come back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,7 +23,7 @@ pub struct KeyFolder {
     keys: Arc<ServerKeys>,
     /// Stamps of the folder and its files when they were read; `None` if they must be read again in any case.
     seen: Option<BTreeMap<PathBuf, Option<FileStamp>>>,
-    /// Present defects of the folder and its files, so that each is logged once.
+    /// The current defects of the folder and its files, so that each is logged once.
     complaints: BTreeSet<String>,
     /// `None` if the kernel has no inotify instance left.
     news: Option<Inotify>,
@@ -50,7 +50,7 @@ impl KeyFolder {
         Ok(Self { folder, keys, seen: None, complaints: BTreeSet::new(), news })
     }
 
-    /// The keys as read last.
+    /// The keys as last read.
     #[must_use]
     pub fn keys(&self) -> Arc<ServerKeys> {
         Arc::clone(&self.keys)
@@ -62,12 +62,12 @@ impl KeyFolder {
         self.news.as_ref().map(Inotify::as_fd)
     }
 
-    /// Checks the folder and its files, and reads them if one of them has changed: `true` if [`Self::keys`] have changed.
-    /// An unusable file is ignored and named in the log, because a removed key must not stay valid for it. For the same
-    /// reason no key is valid while the folder cannot be read.
+    /// Checks the folder and its files, and reads them if anything has changed. Returns whether [`Self::keys`] have
+    /// changed. An unusable file is ignored and named in the log, so that it does not keep removed keys valid. For the
+    /// same reason no key is valid while the folder cannot be read.
     pub fn look(&mut self, now: Wall) -> bool {
         while self.news.as_ref().is_some_and(|news| news.read_events().is_ok()) {}
-        // This comes before the check, so that later events are not missed.
+        // The events are drained before the check, so that later ones are not missed.
         let stamps = match stamps(&self.folder) {
             Ok(stamps) if self.seen.as_ref() == Some(&stamps) => return false,
             Ok(stamps) => stamps,
@@ -82,7 +82,7 @@ impl KeyFolder {
         for (path, stamp) in stamps.iter().filter(|(path, _)| **path != self.folder) {
             match authorised(path) {
                 Ok(key) => keys.push(key),
-                // It is about to be written; it will be checked again then.
+                // It is about to be written, and will then be checked again.
                 Err(KeyError::NoKey { .. }) if stamp.is_some_and(|it| it.size == 0 && !it.is_settled(now)) => {}
                 Err(error) => {
                     complaints.insert(format!("{error}; it is ignored"));
@@ -115,7 +115,7 @@ impl KeyFolder {
     }
 }
 
-/// The keys of a controller with this pair. A key that two files name may do what either says.
+/// The keys of a controller with this pair. A key in two files has the rights of both.
 fn server_keys(pair: KeyPair, keys: &[AuthorisedKey]) -> ServerKeys {
     let commanders = keys.iter().filter(|key| key.may_command).map(|key| key.key).collect();
     ServerKeys { pair, authorised: keys.iter().map(|key| key.key).collect(), commanders }
@@ -197,7 +197,7 @@ mod tests {
             self.place.path().join("authorised")
         }
 
-        /// Checks the folder; returns whether something has changed, and the accepted keys.
+        /// Checks the folder. Returns whether anything has changed, and the accepted keys.
         fn look(&mut self) -> (bool, Vec<PublicKey>) {
             let changed = self.folder.look(self.later);
             (changed, self.folder.keys().authorised.iter().copied().collect())

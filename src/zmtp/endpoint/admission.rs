@@ -1,16 +1,16 @@
-//! Places for connections, and the connection that gives way to a newcomer when all are taken.
+//! Decides which connections get a place, and which one gives way to a newcomer when all places are taken.
 //!
-//! | all places are taken, and | gives way |
+//! | when all places are taken | this connection gives way |
 //! |---|---|
 //! | a handshake is in progress | the oldest handshake |
-//! | otherwise | of the machine with the most connections, the one that has been silent the longest |
-//! | the same for the places of one machine | the same, of that machine |
+//! | otherwise | the longest silent one of the machine with the most connections |
 //!
-//! A connection on which an agent sends requests never gives way, nor does one that is owed an answer, such as a parked query, for
-//! [`OWED_MAX`] after its last message.
-//! Among the connections of a machine, subscribers come last, because they are expected to be silent. While there are free
-//! places, no connection gives way, however silent. The last places are for the unix socket, and those before them for the first
-//! connection of each machine.
+//! The same holds for the places of one machine, among its own connections.
+//!
+//! A connection on which an agent sends requests never gives way. One that is owed an answer, such as a parked query,
+//! does not give way for [`OWED_MAX`] after its last message. Among the connections of a machine, subscribers come
+//! last, because they are expected to be silent. While there are free places, no connection gives way, however silent.
+//! The last places are reserved for the unix socket, and those before them for the first connection of each machine.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -18,23 +18,24 @@ use std::time::Duration;
 use super::machines::{ConnectionsByMachine, Machine, Standing};
 use base::Mono;
 
-/// The share of all places that is reserved for the unix socket, as a divisor; as many are for the first connection of each machine.
+/// The share of all places reserved for the unix socket, as a divisor. As many are reserved for first connections of
+/// machines.
 const KEPT_SHARE: usize = 32;
 
-/// How long an answer that is owed protects a connection. A client that loses its place to a newcomer asks again.
+/// How long an owed answer protects a connection. A client that loses its place to a newcomer asks again.
 const OWED_MAX: Duration = Duration::from_secs(60);
 
-/// Connections that are examined for one place. Exempt ones move to the back, so that a later search begins with others.
+/// Maximum connections examined for one place. Exempt ones move to the back, so that a later search begins with others.
 const LOOKS_MAX: usize = 16;
 
-/// Limits for the number of connections and for their memory together.
+/// Limits for the number of connections and for their total memory.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionLimits {
-    /// Maximum number of connections; the remaining descriptors are for other purposes.
+    /// Maximum number of connections. The remaining descriptors are for other purposes.
     pub connections_max: usize,
     /// Maximum number of connections of one machine: an IPv4 address, a /64 network of IPv6, or all of loopback.
     pub per_address_max: usize,
-    /// Maximum bytes that all of them make us hold: incomplete messages, and output for peers that do not read.
+    /// Maximum bytes that all connections make us hold: incomplete messages, and output for peers that do not read.
     pub held_bytes_max: usize,
 }
 
@@ -77,7 +78,7 @@ impl ConnectionInfo {
         self.owed = self.owed.saturating_sub(1);
     }
 
-    /// From here on it never gives way to a newcomer.
+    /// Makes sure that it never gives way to a newcomer.
     pub const fn exempt(&mut self) {
         self.is_exempt = true;
     }
@@ -122,7 +123,7 @@ pub enum Decision<K> {
 pub struct Admission<K> {
     limits: ConnectionLimits,
     by_machine: ConnectionsByMachine<K>,
-    /// Connections in the order of arrival, as long as their handshake may be in progress.
+    /// Connections whose handshake may be in progress, in order of arrival.
     handshakes: VecDeque<K>,
 }
 
@@ -140,7 +141,8 @@ impl<K: Copy + Ord> Admission<K> {
             || self.longest_idle(now, connections).is_some()
     }
 
-    /// Decides about a newcomer from this machine. The caller must first remove the connection that it replaces.
+    /// Decides about a newcomer from this machine. The caller must remove the connection that it replaces before
+    /// letting it enter.
     pub fn decide(&mut self, now: Mono, machine: Machine, connections: &mut impl ConnectionTable<K>) -> Decision<K> {
         let count = self.by_machine.len(machine);
         let is_crowd = machine.is_some() && count >= self.limits.per_address_max;
@@ -169,7 +171,7 @@ impl<K: Copy + Ord> Admission<K> {
         self.by_machine.leave(info.machine, info.standing, id);
     }
 
-    /// Connections that there may be for a newcomer of this machine to have a place.
+    /// The number of places open to a newcomer from this machine.
     fn places_for(&self, machine: Machine) -> usize {
         let share = self.limits.connections_max / KEPT_SHARE;
         let kept = match machine {
@@ -180,7 +182,7 @@ impl<K: Copy + Ord> Admission<K> {
         self.limits.connections_max - kept
     }
 
-    /// The connection that has been longest in its handshake, of one machine or of all.
+    /// The oldest connection in its handshake, of one machine or of all.
     fn oldest_handshake(&mut self, machine: Option<Machine>, connections: &mut impl ConnectionTable<K>) -> Option<K> {
         let mut in_handshake = |id: K| connections.info(id).filter(|info| !info.is_open).map(|info| info.machine);
         while let Some(first) = self.handshakes.front().copied()
@@ -197,7 +199,7 @@ impl<K: Copy + Ord> Admission<K> {
         self.by_machine.largest().into_iter().find_map(|machine| self.longest_idle_of(now, machine, connections))
     }
 
-    /// The same among the connections of one machine.
+    /// The connection of one machine that gives way.
     fn longest_idle_of(&mut self, now: Mono, machine: Machine, connections: &mut impl ConnectionTable<K>) -> Option<K> {
         [false, true].into_iter().find_map(|subscribes| {
             for _ in 0..LOOKS_MAX {
@@ -223,7 +225,7 @@ impl<K: Copy + Ord> Admission<K> {
     pub fn sanity_check(&self, connections: &mut impl ConnectionTable<K>) {
         for (machine, standing, id) in self.by_machine.iter() {
             let info = connections.info(id).map(|info| (info.machine, info.standing));
-            assert_eq!(info, Some((machine, standing)), "a connection stands elsewhere");
+            assert_eq!(info, Some((machine, standing)), "a connection is in the wrong place");
         }
     }
 }

@@ -1,14 +1,14 @@
 //! The memory that all connections together make us hold: incomplete messages, and answers that are not read.
 //!
-//! Each connection has limits of its own, but a thousand connections at their limits are still too much. Beyond the common
-//! limit, the connection that has stalled the longest is closed: it has neither completed a message nor taken a byte since.
-//! The choice is not the connection that holds the most, because that may be an honest client whose large message is
-//! complete in a moment. Nor do connections stay unread instead, because incomplete messages could then keep all others
-//! out.
+//! Each connection has its own limits, but a thousand connections at their limits are still too much. Beyond the common
+//! limit, the connection that has stalled the longest is closed: the one that has neither completed a message nor taken
+//! a byte for the longest time. It is not the connection that holds the most, because that may be an honest client
+//! whose large message is about to be complete. Leaving connections unread instead would let incomplete messages keep
+//! all others out.
 
 use std::collections::BTreeMap;
 
-/// The sum, and the stalled connections, oldest first.
+/// The total, and the stalled connections in the order in which they stalled.
 #[derive(Debug)]
 pub struct BufferBudget<K> {
     bytes: usize,
@@ -38,20 +38,20 @@ impl<K: Copy> BufferBudget<K> {
         self.bytes > self.bytes_max
     }
 
-    /// The connection to close for that.
+    /// The connection to close when the total is above the limit.
     #[must_use]
     pub fn longest_still(&self) -> Option<K> {
         self.standing.first_key_value().filter(|_| self.is_over()).map(|(_, id)| *id)
     }
 
-    /// A connection has progressed: whatever it holds from here on is younger than the holdings of the others.
+    /// A connection has progressed, so it is no longer stalled.
     pub fn moved(&mut self, share: &mut Share) {
         if let Some(since) = share.since.take() {
             self.standing.remove(&since);
         }
     }
 
-    /// Updates the bytes that a connection holds, and whether it is stalled or about to be written to.
+    /// Updates the bytes that a connection makes us hold, and whether it is stalled.
     pub fn count(&mut self, id: K, share: &mut Share, bytes: usize, is_still: bool) {
         self.bytes = self.bytes - share.bytes + bytes;
         share.bytes = bytes;

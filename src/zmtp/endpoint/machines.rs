@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Mono, Neighbourhood};
 
-/// Machines that are tried for one place: all connections of the largest ones may be exempt.
+/// Maximum machines tried for one place, because all connections of the largest ones may be exempt.
 const MACHINES_TRIED_MAX: usize = 4;
 
-/// A machine, as far as its addresses tell, or `None` for the unix socket.
+/// A machine, as far as addresses can identify it, or `None` for the unix socket.
 pub type Machine = Option<Neighbourhood>;
 
-/// A position in the order in which the connections of a machine give way: whether it subscribes, and the last known time
-/// of a message.
+/// The position of a connection in the order in which those of its machine give way: whether it subscribes, and the
+/// last known time of a message.
 pub(super) type Standing = (bool, Mono);
 
 /// The connections of each machine. No set is empty.

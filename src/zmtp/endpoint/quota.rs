@@ -1,9 +1,9 @@
-//! The number of prefixes that subscribers may ask for.
+//! Limits the number of prefixes that subscribers may ask for.
 
 /// The share of all subscriptions that one subscriber may have, as a divisor.
 const SHARE: usize = 10;
 
-/// The subscriptions of all subscribers, within a bound; each subscriber may have a tenth of it.
+/// The subscriptions of all subscribers, within a bound. Each subscriber may have a tenth of it.
 #[derive(Debug)]
 pub struct SubscriptionQuota {
     used: usize,
@@ -17,13 +17,13 @@ impl SubscriptionQuota {
         Self { used: 0, max }
     }
 
-    /// The total number of prefixes for a subscriber that has already `asked` for this many.
+    /// The total number of prefixes allowed for a subscriber that already has `asked` prefixes.
     #[must_use]
     pub fn allowed(&self, asked: usize) -> usize {
         (self.max / SHARE).max(1).min(asked + self.max.saturating_sub(self.used))
     }
 
-    /// A subscriber now has this many, and had `before`.
+    /// The number of prefixes of a subscriber has changed from `before` to `now`.
     pub const fn changed(&mut self, before: usize, now: usize) {
         self.used = self.used - before + now;
     }

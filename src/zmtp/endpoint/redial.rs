@@ -1,4 +1,4 @@
-//! One connection that is made again whenever it is lost.
+//! A connection that is made again whenever it is lost.
 //!
 //! | state | until | next state |
 //! |---|---|---|
@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use base::Mono;
 
-/// The pause before the second attempt to connect; it doubles with each further one.
+/// The pause before the second attempt to connect. It doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
-/// Number of closings in a row without an answer that are significant: an overloaded peer does the same once.
+/// Number of successive closings without an answer that count as a refusal. An overloaded peer may do the same once.
 const UNANSWERED_MIN: u32 = 2;
 
 /// See the [module](self).
@@ -34,14 +34,14 @@ enum State<K> {
 }
 
 impl<K: Copy + PartialEq> Redial<K> {
-    /// To be dialled at once; the pauses are at most this long.
+    /// A connection to be dialled at once, with pauses of at most this long.
     #[must_use]
     pub fn new(now: Mono, pause_max: Duration) -> Self {
         let state = State::Resting { until: now };
         Self { state, pause: FIRST_PAUSE, pause_max: pause_max.max(FIRST_PAUSE), unanswered: 0 }
     }
 
-    /// When it is due.
+    /// When the next attempt is due.
     #[must_use]
     pub const fn poll_timeout(&self) -> Option<Mono> {
         match self.state {
@@ -50,7 +50,7 @@ impl<K: Copy + PartialEq> Redial<K> {
         }
     }
 
-    /// Whether it is due.
+    /// Whether the next attempt is due.
     #[must_use]
     pub fn is_due(&self, now: Mono) -> bool {
         self.poll_timeout().is_some_and(|until| until <= now)
@@ -72,8 +72,9 @@ impl<K: Copy + PartialEq> Redial<K> {
         (self.state, self.pause, self.unanswered) = (State::Open(id), FIRST_PAUSE, 0);
     }
 
-    /// The connection is lost; `was_unanswered` if the other side has closed it without an answer to our first command.
-    /// True if the reason is worth reporting: it was never open, and silence counts from the second time on.
+    /// The connection is lost; `was_unanswered` if the peer has closed it without answering our first command. Returns
+    /// whether the reason is worth reporting: the connection was never open, and a missing answer counts only from the
+    /// second time on.
     pub fn handle_closed(&mut self, now: Mono, was_unanswered: bool) -> bool {
         let was_open = matches!(self.state, State::Open(_));
         self.handle_failed(now);
@@ -81,14 +82,14 @@ impl<K: Copy + PartialEq> Redial<K> {
         !was_open && (self.unanswered == 0 || self.unanswered >= UNANSWERED_MIN)
     }
 
-    /// The connection is given up, and dialled again at once. Returns the connection to close.
+    /// Gives the connection up and dials again at once. Returns the connection to close.
     pub fn handle_given_up(&mut self, now: Mono) -> Option<K> {
         let given_up = self.current();
         (self.state, self.pause) = (State::Resting { until: now }, FIRST_PAUSE);
         given_up
     }
 
-    /// The connection that is dialled or open. Events of other connections are ignored.
+    /// The connection that is dialled or open. Events of any other connection must be ignored.
     #[must_use]
     pub const fn current(&self) -> Option<K> {
         match self.state {

@@ -1,15 +1,15 @@
-//! Log lines about refused connections: one for each address and reason per minute, and few in total. A peer that tries to
-//! get in must not fill the log.
+//! Log lines about refused connections: one for each address and reason per minute, and few in total. A peer that keeps
+//! trying must not fill the log.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use base::Mono;
 
-/// How long a reason of an address is logged only once.
+/// How long the same line is logged only once.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Lines in one window; further ones are counted.
+/// Maximum lines in one window. Further ones are only counted.
 const LINES_MAX: usize = 10;
 
 /// The lines of this window.

@@ -7,7 +7,7 @@ use super::kind::Kind;
 use super::session::OVERHEAD_BYTES;
 
 impl Connection {
-    /// The limits of the next frame. A CURVE box does not show whether it holds a command, or may be long.
+    /// The limits of the next frame. A closed CURVE box does not show whether it holds a command or may be long.
     pub(super) fn allowance(&self) -> Allowance {
         let limits = &self.settings.limits;
         let message_bytes = limits.message_bytes_max.saturating_sub(self.parts_bytes);
@@ -29,7 +29,7 @@ impl Connection {
         }
     }
 
-    /// Whether a message that is too long is skipped: its sender waits for an answer.
+    /// Whether a message that is too long is skipped, because its sender waits for an answer.
     pub(super) fn skips(&self) -> bool {
         self.settings.kind == Kind::Router
     }

@@ -6,7 +6,7 @@ use super::disconnect_reason::shown;
 use super::frame::{COMMAND, write_header};
 use super::{DisconnectReason, Kind};
 
-/// Longest command. The longest sensible ones are a SUBSCRIBE, or a READY with some properties.
+/// Longest command. The longest sensible ones are a SUBSCRIBE and a READY with some properties.
 pub(super) const COMMAND_BYTES_MAX: usize = 8192;
 
 pub(super) const READY: &[u8] = b"READY";
@@ -16,7 +16,7 @@ const PONG: &[u8] = b"PONG";
 const SUBSCRIBE: &[u8] = b"SUBSCRIBE";
 const CANCEL: &[u8] = b"CANCEL";
 
-/// Bytes of a PING that its PONG returns.
+/// Maximum bytes of a PING that its PONG returns.
 const CONTEXT_BYTES_MAX: usize = 16;
 
 /// A command on an open connection.
@@ -30,7 +30,7 @@ pub(super) enum Command<'a> {
     Subscribe(&'a [u8]),
     Cancel(&'a [u8]),
     Error(String),
-    /// A command of a later version, which is ignored.
+    /// A command of a later version of ZMTP, which is ignored.
     Unknown,
 }
 
@@ -66,7 +66,7 @@ pub(super) fn error_reason(data: &[u8]) -> String {
     shown(reason.unwrap_or_default())
 }
 
-/// Writes a command. Its name is one of ours, so its length fits.
+/// Writes a command with its frame.
 pub(super) fn write(out: &mut Vec<u8>, name: &[u8], data: &[&[u8]]) {
     let length = 1 + name.len() + data.iter().map(|part| part.len()).sum::<usize>();
     write_header(out, COMMAND, length);
@@ -126,7 +126,7 @@ pub(super) fn properties(kind: Kind) -> Vec<u8> {
     out
 }
 
-/// Reads the properties of a peer: its socket type must be there and fit. The other properties are not needed.
+/// Reads the properties of a peer, which must include a compatible socket type. The other properties are not needed.
 pub(super) fn peer_kind(ours: Kind, mut data: &[u8]) -> Result<Kind, DisconnectReason> {
     let broken = DisconnectReason::Protocol("the properties of a handshake are cut short");
     let mut theirs = None;

@@ -30,7 +30,7 @@ pub struct Settings {
 /// The peer, as declared in the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its socket type, which fits ours.
+    /// Its socket type, which is compatible with ours.
     pub kind: Kind,
     /// Whether it supports PING, SUBSCRIBE and CANCEL.
     pub is_3_1: bool,
@@ -38,14 +38,14 @@ pub struct Peer {
     pub key: Option<PublicKey>,
 }
 
-/// An input event.
+/// An event that results from input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The handshake is complete: messages may be sent.
+    /// The handshake is complete, so messages may be sent.
     Opened(Peer),
     /// A message with all its parts, at least one.
     Message(Vec<Vec<u8>>),
-    /// A message that is too long: its parts before the one that is, which are its envelope.
+    /// A message that is too long: the parts before the one that is too long, which are its envelope.
     TooLong(Vec<Vec<u8>>, TooLong),
     /// The peer subscribes to messages with this prefix.
     Subscribed(Vec<u8>),
@@ -67,7 +67,7 @@ pub(super) enum State {
     Over,
 }
 
-/// The parts of the present message that were skipped because it is too long.
+/// The skipped parts of a message that is too long.
 #[derive(Clone, Copy, Debug, Default)]
 struct Skipped {
     parts: usize,
@@ -95,16 +95,16 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A connection that we have made; our greeting is in [`Self::output`]. The seed is for the CURVE keys: it must be
-    /// secret, and is used once.
+    /// A connection that we have made. Our greeting is in [`Self::output`]. The seed is for the CURVE keys, so it must
+    /// be secret and used only once.
     #[must_use]
     pub fn new(now: Mono, settings: Settings, seed: [u8; 32]) -> Self {
         Self::begin(now, settings, seed, GREETING_BYTES)
     }
 
-    /// The same as [`Self::new`], for a connection that was made to us. It sends its signature, and the rest when the peer
-    /// has begun to send, as libzmq does. JeroMQ forgets to watch some of the connections that it has just made, and
-    /// replaces such a connection only if it has not read a whole greeting by then.
+    /// As [`Self::new`], for a connection that was made to us. Like libzmq, it sends only its signature until the peer
+    /// has begun to send. JeroMQ forgets to watch some of its new connections, and replaces such a connection only if
+    /// it has not read a whole greeting by then.
     #[must_use]
     pub fn accepted(now: Mono, settings: Settings, seed: [u8; 32]) -> Self {
         Self::begin(now, settings, seed, SIGNATURE_BYTES)
@@ -133,7 +133,7 @@ impl Connection {
         }
     }
 
-    /// Reads bytes of the peer from the input until an event results; `None` when the input is used up.
+    /// Consumes input from the peer until an event results; `None` when the input is used up.
     ///
     /// # Errors
     /// When the connection must be closed.
@@ -194,7 +194,7 @@ impl Connection {
         let Some(done) = done else { return Ok(None) };
         let peer = Peer { kind: done.kind, is_3_1, key: done.key };
         self.session = done.session;
-        // Its secrets are not needed any more.
+        // The secrets of the handshake are no longer needed.
         self.handshake = Handshake::Null;
         self.state = State::Open(peer);
         Ok(Some(Event::Opened(peer)))
@@ -202,7 +202,7 @@ impl Connection {
 
     fn frame(&mut self, now: Mono, mut frame: Frame) -> Result<Option<Event>, DisconnectReason> {
         if let Some(session) = &mut self.session {
-            // A box that was skipped is taken for the last part of its message.
+            // A skipped box cannot be opened, and is taken for the last part of its message.
             if frame.too_long.is_none() {
                 frame = session.open(frame)?;
                 self.settings.limits.check(&mut frame, self.parts_bytes, self.skips())?;
@@ -241,7 +241,7 @@ impl Connection {
         }
         match self.too_long {
             Some(first) => {
-                // A message whose parts never end must not be read for ever.
+                // A message whose parts never end must not be read forever.
                 skipped.parts += 1;
                 skipped.bytes = skipped.bytes.saturating_add(too_long.map_or(bytes, |too_long| too_long.bytes));
                 if skipped.bytes > frame::SKIPPED_BYTES_MAX {
@@ -261,7 +261,7 @@ impl Connection {
         Ok(if self.settings.kind.publishes() { subscription(&message) } else { Some(Event::Message(message)) })
     }
 
-    /// Tells the peer the reason, if it would understand it and cannot know it.
+    /// Ends the connection. Tells the peer the reason, if it can understand it and cannot know it otherwise.
     fn last_word(&mut self, reason: &DisconnectReason) {
         if matches!(self.state, State::Handshake { .. }) && matches!(reason, DisconnectReason::SocketType(_)) {
             command::write_error(self.outbox.buffer(), "Invalid socket type");
@@ -269,13 +269,14 @@ impl Connection {
         self.state = State::Over;
     }
 
-    /// Queues an ERROR, whatever the peer makes of it after the handshake. The caller closes the connection. It is for one without keys.
+    /// Queues an ERROR, even after the handshake, when the peer may ignore it. The caller then closes the connection.
+    /// Only for connections without keys.
     pub fn refuse(&mut self, now: Mono, reason: &str) {
         command::write_error(self.outbox.buffer(), reason);
         self.note_output(now);
     }
 
-    /// Queues a message. It may be one of many: write [`Self::output`] after the last.
+    /// Queues a message. After the last of several messages, write [`Self::output`].
     ///
     /// # Errors
     /// When the queue is full, or the connection is not open.
@@ -336,7 +337,7 @@ impl Connection {
         }
     }
 
-    /// Whether the peer should read before more is read from it: its queue is at least half full.
+    /// Whether the peer should read before more is read from it, because its queue is at least half full.
     #[must_use]
     pub fn is_clogged(&self) -> bool {
         self.outbox.is_half_full(&self.settings.limits)
@@ -357,7 +358,7 @@ impl Connection {
         self.settings.kind.publishes()
     }
 
-    /// What the end of the stream at this point means.
+    /// The reason that the end of the stream at this point implies.
     #[must_use]
     pub const fn meaning_of_end(&self) -> Option<DisconnectReason> {
         match self.state {
@@ -412,7 +413,7 @@ impl Connection {
 
     fn ask(&mut self, now: Mono) {
         self.liveness.asked(now);
-        // Our own silence proves nothing: a controller that is stopped for a while has not gone.
+        // Without a TTL, because our own silence proves nothing: a controller may be stopped for a while.
         self.queue_command(now, &command::ping(std::time::Duration::ZERO));
     }
 }

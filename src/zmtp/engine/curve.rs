@@ -1,4 +1,5 @@
-//! The mechanism CURVE (RFC 25 and 26): the identity of the peer, and boxes that only the two sides can open.
+//! The mechanism CURVE (RFC 25 and 26): it proves the identity of the peer and seals boxes that only the two sides can
+//! open.
 //!
 //! ```text
 //! client                                   server
@@ -9,8 +10,9 @@
 //!   | <=== MESSAGE: C' and S' only ========> |
 //! ```
 //!
-//! C and S are the long-term keys, C' and S' those of this connection. The cookie is for a server that forgets a client
-//! between its two commands. This server does not, so its cookie is random bytes that must come back.
+//! C and S are the long-term keys, C' and S' the keys of this connection. The cookie is meant for servers that forget a
+//! client between its two commands. This server does not forget it, so its cookie is just random bytes that must come
+//! back.
 
 use std::sync::Arc;
 
@@ -24,7 +26,7 @@ use super::command::{self, ERROR, READY};
 use super::disconnect_reason::DisconnectReason;
 use super::keys::{ClientKeys, KeyPair, PublicKey, ServerKeys, between};
 use super::kind::Kind;
-use super::session::Session;
+use super::session::{Session, short_nonce};
 
 const HELLO: &[u8] = b"HELLO";
 const WELCOME: &[u8] = b"WELCOME";
@@ -42,8 +44,8 @@ const HELLO_HEAD: [u8; 74] = {
 };
 /// The content of the box in a HELLO.
 const PROOF: [u8; 64] = [0; 64];
-/// The reason in an ERROR that tells libzmq that its key is not authorised.
-const UNAUTHORISED: &str = "400";
+/// The reason in an ERROR for a key that is not authorised, as in libzmq.
+pub(crate) const UNAUTHORISED: &str = "400";
 
 /// The result of a handshake.
 pub(super) struct Secured {
@@ -71,14 +73,6 @@ fn seal(with: &SalsaBox, nonce: [u8; 24], text: &[u8]) -> Vec<u8> {
     sealed
 }
 
-/// A nonce made of a purpose and an increasing number.
-fn short_nonce(purpose: [u8; 16], number: [u8; 8]) -> [u8; 24] {
-    let mut nonce = [0; 24];
-    nonce[..16].copy_from_slice(&purpose);
-    nonce[16..].copy_from_slice(&number);
-    nonce
-}
-
 /// A nonce made of a purpose and random bytes.
 fn long_nonce(purpose: [u8; 8], random: [u8; 16]) -> [u8; 24] {
     let mut nonce = [0; 24];
@@ -87,7 +81,7 @@ fn long_nonce(purpose: [u8; 8], random: [u8; 16]) -> [u8; 24] {
     nonce
 }
 
-/// Takes a part of fixed length from a command.
+/// Takes a field of fixed length from a command.
 fn take<const COUNT: usize>(data: &mut &[u8]) -> Result<[u8; COUNT], DisconnectReason> {
     let (part, rest) = data.split_first_chunk().ok_or(DisconnectReason::Protocol("a command of CURVE is cut short"))?;
     *data = rest;
@@ -145,7 +139,7 @@ impl CurveServer {
         Some(SuspendedHello { client, secret, cookie: cookie.to_vec() })
     }
 
-    /// Continues in this state. A cookie of another length is none that the client was given: the handshake starts anew, and fails.
+    /// Continues in this state. A cookie of another length cannot be the client's, so the handshake starts anew and fails.
     pub(super) fn resume(&mut self, suspended: Option<SuspendedHello>) {
         self.greeted = suspended.and_then(|hello| {
             let cookie = hello.cookie.try_into().ok()?;

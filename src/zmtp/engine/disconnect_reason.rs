@@ -1,6 +1,6 @@
 //! Why a connection ends, and why a message is refused.
 
-/// Why a connection must be closed. Text of a peer is shown escaped and shortened.
+/// Why a connection must be closed. Text from a peer is shown escaped and shortened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DisconnectReason {
     /// The first bytes are not those of ZMTP.
@@ -17,10 +17,10 @@ pub enum DisconnectReason {
         /// The configured mechanism.
         ours: &'static str,
     },
-    /// A frame that violates the protocol.
+    /// It violates the protocol.
     #[error("it breaks the protocol: {0}")]
     Protocol(&'static str),
-    /// A message, or a command, beyond its limit.
+    /// A message or a command exceeds its limit.
     #[error("it sends {bytes} bytes where {max} are allowed")]
     TooLong {
         /// Announced bytes.
@@ -28,23 +28,23 @@ pub enum DisconnectReason {
         /// Bytes left within the limit.
         max: usize,
     },
-    /// A message of too many parts.
+    /// A message has too many parts.
     #[error("it sends a message of more than {0} parts")]
     TooManyParts(usize),
     /// The two socket types cannot talk to each other.
     #[error("its socket type {0} does not fit ours")]
     SocketType(String),
-    /// The peer has sent ERROR.
+    /// The peer has sent an ERROR.
     #[error("it refuses us: {0}")]
     Refused(String),
-    /// A CURVE box that cannot be opened.
+    /// A CURVE box cannot be opened.
     #[error("it uses the wrong server key ({0})")]
     Keys(&'static str),
-    /// It ends the connection instead of answering the first CURVE command: it cannot open a box that is sealed for another
-    /// key.
+    /// It closes the connection instead of answering the first CURVE command, because it cannot open a box sealed for
+    /// another key.
     #[error("it does not answer the first CURVE command; it has another key")]
     Unanswered,
-    /// A CURVE client whose key is not authorised here.
+    /// The key of this CURVE client is not authorised here.
     #[error("its public key {0} is not authorised")]
     Unauthorised(String),
     /// The handshake did not complete in time.

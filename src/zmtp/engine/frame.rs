@@ -1,7 +1,7 @@
 //! Frames: a flag byte, a length of 1 or 8 bytes, a body.
 //!
-//! The reader accepts any split of the stream: a header is collected in nine bytes, a body in the buffer that becomes the
-//! frame.
+//! The reader accepts any split of the stream. It collects a header in nine bytes, and a body in the buffer that
+//! becomes the frame.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ const HEADER_BYTES_MAX: usize = 9;
 pub(super) struct Frame {
     pub(super) is_command: bool,
     pub(super) has_more: bool,
-    /// Nothing of a body that was skipped because it is too long.
+    /// The body; empty if it was skipped because it is too long.
     pub(super) body: Vec<u8>,
     pub(super) too_long: Option<TooLong>,
 }
@@ -33,12 +33,12 @@ pub(super) struct Allowance {
     pub(super) long: Option<LongMessages>,
     /// Whether a message that is too long is skipped, up to [`SKIPPED_BYTES_MAX`], so that its sender can be told.
     pub(super) skips: bool,
-    /// Bytes of a frame that do not belong to its message.
+    /// Bytes of a frame that are not part of its message.
     pub(super) overhead: usize,
 }
 
-/// A longer message is not worth reading: it ends its connection. A submit of the largest size, whose type is not its first key, is
-/// below it.
+/// Longest message that is skipped. A longer one is not worth reading and ends its connection. The largest submit, if
+/// its type is not its first key, is still below this.
 pub(super) const SKIPPED_BYTES_MAX: u64 = 5 << 20;
 
 /// The frame that is being read.
@@ -51,7 +51,7 @@ pub(super) struct FrameReader {
     body: Vec<u8>,
     /// The length of a body that is too long, unless its first bytes permit it.
     doubtful: Option<usize>,
-    /// Set if the body is skipped.
+    /// Set if the body is being skipped.
     too_long: Option<TooLong>,
 }
 
@@ -68,7 +68,7 @@ impl FrameReader {
         let (now, rest) = input.split_at(missing.min(input.len()));
         *input = rest;
         if self.too_long.is_none() {
-            // It grows with the received bytes: an announced length reserves nothing.
+            // The body grows with the received bytes. An announced length reserves nothing.
             self.body.extend_from_slice(now);
         }
         if let (Some(length), Some(long)) = (self.doubtful, allowed.long) {
@@ -101,7 +101,7 @@ impl FrameReader {
         Ok(())
     }
 
-    /// Bytes of an incomplete frame.
+    /// Bytes held for an incomplete frame.
     pub(super) const fn held(&self) -> usize {
         self.body.capacity()
     }

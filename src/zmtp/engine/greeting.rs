@@ -1,6 +1,6 @@
-//! The first 64 bytes of either side.
+//! The greeting: the first 64 bytes of either side.
 //!
-//! A stranger is recognised at the first byte that differs: an HTTP request costs one byte, not a time limit.
+//! A peer of another protocol is recognised at the first wrong byte: an HTTP request costs one byte, not a time-out.
 
 use super::DisconnectReason;
 use super::disconnect_reason::shown;
@@ -8,7 +8,7 @@ use super::keys::Security;
 
 pub(super) const GREETING_BYTES: usize = 64;
 
-/// The part that peers of all versions read first, older than the version number.
+/// The part that peers of all versions read first. It comes before the version number.
 pub(super) const SIGNATURE_BYTES: usize = 10;
 
 const SIGNATURE_END: usize = SIGNATURE_BYTES - 1;
@@ -17,7 +17,7 @@ const MINOR: usize = 11;
 const MECHANISM: std::ops::Range<usize> = 12..32;
 const AS_SERVER: usize = 32;
 
-/// The content of the peer's greeting.
+/// The relevant content of the peer's greeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Greeting {
     /// Whether it supports PING, SUBSCRIBE and CANCEL.
@@ -60,7 +60,7 @@ impl GreetingReader {
         &self.bytes[..self.have]
     }
 
-    /// Continues with bytes that have been read and were right; `None` if there are more than a greeting has.
+    /// Continues after these bytes, which were read and found valid; `None` if there are too many.
     pub(super) fn resume(read: &[u8]) -> Option<Self> {
         let mut reader = Self::new();
         reader.bytes.get_mut(..read.len())?.copy_from_slice(read);
@@ -81,8 +81,7 @@ impl GreetingReader {
         if theirs != ours.as_bytes() {
             return Err(DisconnectReason::Mechanism { theirs: shown(theirs), ours });
         }
-        // The byte that names the server of the mechanism is ignored: libzmq leaves it out, and the first command says the
-        // same.
+        // The as-server byte is ignored: libzmq does not set it, and the first command says the same.
         Ok(Some(Greeting { is_3_1: self.bytes[VERSION] > 3 || self.bytes[MINOR] >= 1 }))
     }
 

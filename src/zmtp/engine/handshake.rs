@@ -1,4 +1,4 @@
-//! The handshake of either mechanism. With NULL it is a READY with the properties of each side (RFC 37).
+//! The handshake of either mechanism. With NULL, each side sends a READY with its properties (RFC 37).
 
 use super::command::{self, ERROR, READY};
 use super::curve::{CurveClient, CurveServer, SuspendedHello};
@@ -49,8 +49,9 @@ impl Handshake {
         }
     }
 
-    /// The state of a server, for [`Self::resume`]: the HELLO of the client, if it has come. `None` for a client under CURVE.
-    #[expect(clippy::option_option, reason = "a handshake that cannot be suspended is not one without a HELLO")]
+    /// The state of a server, for [`Self::resume`]: the HELLO of the client, if it has arrived. `None` for a client
+    /// under CURVE.
+    #[expect(clippy::option_option, reason = "a handshake that cannot be suspended differs from one without a HELLO")]
     pub(super) fn suspend(&self) -> Option<Option<SuspendedHello>> {
         match self {
             Self::Null => Some(None),

@@ -1,23 +1,23 @@
-//! The liveness of the peer: when it is probed, and when it is given up.
+//! The liveness of the peer: decides when to probe it and when to give it up.
 
 use std::time::Duration;
 
 use super::Limits;
 use base::Mono;
 
-/// Time for the answer to a probe, in intervals.
+/// Time to answer a probe, in intervals.
 const ANSWER_INTERVALS: u32 = 2;
 
-/// The event that a connection waits for.
+/// The reason of a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// The end of the handshake.
+    /// The handshake must be complete.
     Handshake,
-    /// The peer reads some of its queue.
+    /// The peer must have read some of its queue.
     Stall,
-    /// The peer sends something.
+    /// The peer must have sent something.
     Silence,
-    /// The time of the next probe.
+    /// The next probe is due.
     Ping,
 }
 
@@ -68,11 +68,11 @@ impl Liveness {
         self.stalled_since.map(|since| (since + limits.stall_timeout, Timer::Stall))
     }
 
-    /// The nearest deadline of an open connection; only a peer of 3.1 can be probed.
+    /// The nearest deadline of an open connection. Only a peer of 3.1 can be probed.
     pub(super) fn next(&self, limits: &Limits, can_ask: bool) -> Option<(Mono, Timer)> {
         let ask = limits.ping_interval.filter(|_| can_ask).map(|interval| {
             match self.asked {
-                // Counted from the probe: it may come late, if this whole process was stopped for a while.
+                // Counted from the probe, which may come late if this whole process was stopped for a while.
                 Some(asked) => (asked + interval * ANSWER_INTERVALS, Timer::Silence),
                 None => (self.heard + interval, Timer::Ping),
             }

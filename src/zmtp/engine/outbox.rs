@@ -1,13 +1,14 @@
-//! Bytes to be written: the encoded bytes of queued messages, one behind the other.
+//! Bytes to be written: the concatenated bytes of encoded messages.
 
 use std::collections::VecDeque;
 
 use super::{Full, Limits};
 
-/// Capacity that an empty outbox keeps, so that a burst does not hold its memory forever.
+/// Capacity that an empty outbox keeps, so that a burst does not occupy its memory forever.
 const KEPT_BYTES_MAX: usize = 8192;
 
-/// Maximum bytes of queued commands. They answer the peer, so a peer that sends much and reads nothing fills this up.
+/// Maximum bytes of queued commands. Most of them answer the peer, so a peer that sends a lot and reads nothing would
+/// fill the memory.
 const COMMAND_BYTES_MAX: usize = 65_536;
 
 #[derive(Debug, Default)]
@@ -17,7 +18,7 @@ pub(super) struct Outbox {
     written: usize,
     /// Total number of bytes that have been removed.
     gone: u64,
-    /// Ends of the messages that have not been written completely, counted from the first byte of the connection.
+    /// Ends of the messages that are not completely written, counted from the first byte of the connection.
     ends: VecDeque<u64>,
     /// Upper bound of the command bytes in the queue.
     command_bytes: usize,
@@ -36,7 +37,7 @@ impl Outbox {
         self.bytes.len() - self.written
     }
 
-    /// Contains exactly these bytes, which end a message.
+    /// Continues with exactly these bytes, which end a message.
     pub(super) fn resume(&mut self, bytes: Vec<u8>) {
         *self = Self { bytes, ..Self::default() };
         if !self.is_empty() {
@@ -44,7 +45,7 @@ impl Outbox {
         }
     }
 
-    /// The buffer for commands and the handshake: they are always queued, but their bytes count.
+    /// The buffer to append to. Commands and the handshake are queued without [`Self::admit`], but their bytes count.
     pub(super) const fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
@@ -60,7 +61,7 @@ impl Outbox {
         self.ends.push_back(self.gone + self.len() as u64);
     }
 
-    /// Whether the queue is half full: the peer should read before it gets further answers.
+    /// Whether the queue is more than half full, so that the peer should read before it gets further answers.
     pub(super) fn is_half_full(&self, limits: &Limits) -> bool {
         self.ends.len() > limits.queue_messages_max / 2 || self.len() > limits.queue_bytes_max / 2
     }

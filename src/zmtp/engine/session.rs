@@ -1,10 +1,9 @@
-//! Traffic under CURVE: each frame, including commands, is the box of an inner frame.
+//! Traffic under CURVE: each frame, including commands, is a box with an inner frame.
 
 use std::fmt;
 
 use crypto_box::SalsaBox;
 use crypto_box::aead::{AeadInPlace as _, Nonce};
-
 use serde::{Deserialize, Serialize};
 
 use super::disconnect_reason::DisconnectReason;
@@ -24,7 +23,7 @@ const BOXED_COMMAND: u8 = 2;
 /// The two directions of a secured connection.
 pub(super) struct Session {
     with: SalsaBox,
-    /// The key of the peer and our own, for this connection only: [`Self::with`] is made of them.
+    /// The key of the peer and our own, for this connection only. [`Self::with`] is made of them.
     keys: (PublicKey, KeyPair),
     ours: [u8; 16],
     theirs: [u8; 16],
@@ -116,9 +115,14 @@ impl Session {
     }
 }
 
-fn nonce(purpose: [u8; 16], number: [u8; 8]) -> Nonce<SalsaBox> {
+/// A nonce made of a purpose and an increasing number.
+pub(super) fn short_nonce(purpose: [u8; 16], number: [u8; 8]) -> [u8; 24] {
     let mut nonce = [0; 24];
     nonce[..16].copy_from_slice(&purpose);
     nonce[16..].copy_from_slice(&number);
-    nonce.into()
+    nonce
+}
+
+fn nonce(purpose: [u8; 16], number: [u8; 8]) -> Nonce<SalsaBox> {
+    short_nonce(purpose, number).into()
 }

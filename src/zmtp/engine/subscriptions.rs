@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Event;
 
-/// Longest prefix. It is the beginning of a message that we send; a longer one only costs memory.
+/// Longest prefix. No message needs a longer one to be selected, so a longer prefix would only cost memory.
 pub const PREFIX_BYTES_MAX: usize = 256;
 
 /// A peer that exceeds its quota of subscriptions.
@@ -69,7 +69,8 @@ impl Subscriptions {
         self.0.is_empty()
     }
 
-    /// Whether a message matches. It costs at most as many look-ups as a prefix has bytes, whatever the number of prefixes.
+    /// Whether a message matches. This takes at most as many look-ups as a prefix has bytes, however many prefixes
+    /// there are.
     #[must_use]
     pub fn matches(&self, message: &[u8]) -> bool {
         let mut head = &message[..message.len().min(PREFIX_BYTES_MAX)];
@@ -85,7 +86,7 @@ impl Subscriptions {
         }
     }
 
-    /// Whether some message with this beginning may match. It costs as much as [`Self::matches`].
+    /// Whether a message with this beginning may match. This takes as long as [`Self::matches`].
     #[must_use]
     pub fn may_match(&self, beginning: &[u8]) -> bool {
         let longer = self.0.range::<[u8], _>((Bound::Included(beginning), Bound::Unbounded)).next();

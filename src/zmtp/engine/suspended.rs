@@ -1,8 +1,8 @@
-//! A connection as data, with which another program continues it on the same stream. Neither the peer nor a message notices: what
-//! was read in part is read on, and what was queued is written.
+//! A connection as data, with which another program continues it on the same stream. The peer does not notice and no
+//! message is lost: a partly read message is read further, and queued output is written.
 //!
-//! The handshake goes along in whatever state it is. A client whose last command is on its way may see the connection as open
-//! already, and the request that it then sends is sent once.
+//! The handshake is included in any state. A client whose last command is in transit may already consider the
+//! connection open, and it sends its first request only once.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ enum SuspendedState {
         said: usize,
         is_curve: bool,
     },
-    /// Under CURVE, with the HELLO of the client if it has come.
+    /// The handshake. Under CURVE, with the HELLO of the client if it has arrived.
     Handshake {
         is_3_1: bool,
         is_curve: bool,
@@ -134,7 +134,7 @@ mod tests {
 
     const NOW: Mono = Mono::from_nanos(0);
 
-    /// The connection in the next program, to which it goes as text.
+    /// The connection in the next program, passed on as text.
     fn continued(connection: &Connection, security: Security) -> Connection {
         let text = serde_json::to_vec(&connection.suspend().unwrap()).unwrap();
         let settings = Settings { security, ..connection.settings.clone() };
@@ -180,7 +180,7 @@ mod tests {
             let sent = Event::Message(parts.map(<[u8]>::to_vec).to_vec());
             prop_assert_eq!(events, [sent.clone(), sent]);
             prop_assert_eq!(server.output(), &output[written..]);
-            // The peer has the first bytes of the answer already.
+            // The peer already has the first bytes of the answer.
             let answered = [&output[..written], &take(&mut server)].concat();
             let answer = Event::Message(vec![Vec::new(), b"an answer".to_vec()]);
             prop_assert_eq!(feed(&mut client, &answered), (vec![answer], None));

@@ -163,7 +163,7 @@ fn two_of_us_shake_hands_and_talk() {
     assert_eq!(of_server, [Event::Message(owned(&[b"", &long])), Event::Message(owned(&[b"x"]))]);
 }
 
-/// A stranger also gets no more than the signature.
+/// A peer of another protocol also gets no more than the signature.
 #[test]
 fn who_was_called_says_the_signature_and_waits_for_the_first_byte() {
     let settings = || Settings { kind: Kind::Router, limits: limits(), security: Security::Null };
@@ -265,7 +265,7 @@ fn a_message_that_is_too_long_and_never_ends_is_cut() {
     assert_eq!(cut, Some(DisconnectReason::TooManyParts(4)));
 }
 
-/// Its sender waits for an answer, so the envelope is kept, and the connection goes on.
+/// The sender waits for an answer, so the envelope is kept and the connection continues.
 #[test]
 fn a_message_that_is_too_long_is_skipped_with_its_envelope_kept() {
     let mut router = opened(Kind::Router, Kind::Dealer);
@@ -282,7 +282,7 @@ fn a_message_that_is_too_long_is_skipped_with_its_envelope_kept() {
     panic!("the sender is not told");
 }
 
-/// One that answers has no use for the answer's envelope alone.
+/// A requester cannot use the envelope of an answer alone, so an answer that is too long ends the connection.
 #[test]
 fn an_answer_that_is_too_long_ends_its_connection() {
     let mut dealer = opened(Kind::Dealer, Kind::Router);
@@ -696,7 +696,7 @@ proptest! {
             let place = place.index(bytes.len());
             bytes[place] ^= change;
             let (events, _) = feed(&mut server, &bytes);
-            // The flags of the outer frame say nothing: those in the box count, and RFC 26 also calls MESSAGE a command.
+            // Only the flags in the box count, not those of the outer frame: RFC 26 also calls MESSAGE a command.
             let may_be_flags = change & !(frame::MORE | frame::COMMAND) == 0;
             prop_assert!((may_be_flags || events.len() < sent.len()) && sent.starts_with(&events));
         }

@@ -1,5 +1,5 @@
-//! The connection of a client to a server whose messages are JSON objects: made in the background, because resolving a name
-//! would block; used by the loop, which it never blocks.
+//! The connection of a client to a server whose messages are JSON objects. It is made in the background, because
+//! resolving a name would block. Afterwards the loop uses it without blocking.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -14,11 +14,11 @@ use crate::json::split::Splitter;
 use proc::one_job::OneJob;
 use proc::readable::PollSet;
 
-/// Time limit for one address; a reachable host answers sooner.
+/// Time limit for one address. A reachable host answers sooner.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A server whose machine has gone sends nothing: the kernel probes after 15 s of silence and gives up after 15 s more, so
-/// that a worker does not run for hours what another worker has by then.
+/// A server whose machine is gone sends nothing. The kernel probes after 15 s of silence and gives up after 15 s more,
+/// so that a worker does not spend hours on work that another worker has by then.
 const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(15);
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEP_ALIVE_PROBES: u32 = 3;
@@ -27,16 +27,16 @@ const UNACKNOWLEDGED_MILLIS_MAX: u32 = 30_000;
 /// Time limit for the last messages.
 const LINGER: Duration = Duration::from_millis(500);
 
-/// A server may have some more messages for a leaving client, but not this many.
+/// Maximum reads while closing. A server may still send some messages to a leaving client, but not this many.
 const LAST_READS_MAX: u32 = 1024;
 
-/// Bytes that one turn reads, so that a long message does not delay the rest of the turn.
+/// Maximum bytes read in one turn, so that a long message does not delay the rest of the turn.
 const READ_BYTES: usize = 64 << 10;
 
 /// The connection of a worker to its server, from each attempt to its end.
 pub struct ServerLink {
     server: Server,
-    /// Maximum bytes of a message of the server.
+    /// Maximum bytes of a message from the server.
     read_bytes_max: usize,
     /// Maximum bytes that are queued for a server that does not read.
     out_bytes_max: usize,
@@ -50,7 +50,7 @@ enum State {
 }
 
 impl ServerLink {
-    /// Connects to a server, within these bounds of bytes.
+    /// A link to a server, within these limits in bytes.
     pub const fn new(server: Server, read_bytes_max: usize, out_bytes_max: usize) -> Self {
         Self { server, read_bytes_max, out_bytes_max, state: State::Closed }
     }
@@ -64,7 +64,7 @@ impl ServerLink {
         Ok(())
     }
 
-    /// Waits for the end of an attempt, or for the server.
+    /// Adds the descriptor that signals the end of an attempt, or input from the server.
     pub fn add_to<'a>(&'a self, set: &mut PollSet<'a>) -> Option<usize> {
         match &self.state {
             State::Closed => None,
@@ -74,7 +74,7 @@ impl ServerLink {
         }
     }
 
-    /// The outcome of an attempt that has ended: our own port, which is the name of the document's workers.
+    /// The outcome of a finished attempt: our own port, by which the protocol names workers.
     pub fn dialled(&mut self) -> Option<Result<u16, DialError>> {
         let State::Dialling(attempt) = &self.state else { return None };
         let broken = || Err(DialError::Unreachable("the attempt to connect has broken off".to_owned()));
@@ -89,12 +89,12 @@ impl ServerLink {
         }))
     }
 
-    /// Reads the available input. The error says why there will be no more; the messages before it are still to be taken.
+    /// Reads the available input. An error says why there will be no more; earlier messages can still be taken.
     pub fn receive(&mut self) -> Result<(), String> {
         self.connection().map_or(Ok(()), Connection::receive)
     }
 
-    /// The next received object; an error says why the server cannot be understood.
+    /// The next received object. An error says why the server cannot be understood.
     pub fn next_object(&mut self) -> Option<Result<&[u8], String>> {
         self.connection()?.splitter.next_object().map_err(|error| error.to_string()).transpose()
     }
@@ -112,12 +112,12 @@ impl ServerLink {
         self.connection().map_or(Ok(()), Connection::flush)
     }
 
-    /// Whether there is a connection, and all output is with the system.
+    /// Whether there is a connection and the kernel has taken all output.
     pub const fn is_flushed(&self) -> bool {
         matches!(&self.state, State::Open(connection) if connection.out.is_empty())
     }
 
-    /// Gives the connection up; false if there is none.
+    /// Gives the connection up. Returns false if there is none.
     pub fn lose(&mut self) -> bool {
         matches!(std::mem::replace(&mut self.state, State::Closed), State::Open(_))
     }
@@ -134,7 +134,7 @@ impl ServerLink {
     }
 }
 
-/// An open connection. Readable when the server has sent something, or has gone.
+/// An open connection.
 struct Connection {
     stream: TcpStream,
     wire: Wire,
@@ -186,9 +186,9 @@ impl Connection {
 
     /// Closes it after sending the last messages.
     ///
-    /// It is read to its end first: if it were closed with unread input, the kernel would reset it, and the server might
-    /// never see the last messages. This takes at most half a second; with a server that answers by closing its side, no
-    /// time at all.
+    /// It is read to its end first: if it were closed with unread input, the kernel would reset it, and the server
+    /// might never see the last messages. This takes at most half a second, and hardly any time if the server closes
+    /// its side.
     fn close(mut self) {
         if let Err(error) = self.take_leave() {
             log::debug!("the connection ends without a farewell: {error}");

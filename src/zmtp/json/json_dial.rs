@@ -39,16 +39,16 @@ pub struct Server {
 
 /// A new connection.
 pub struct Dialled {
-    /// The connection.
+    /// The stream, which is connected.
     pub stream: TcpStream,
-    /// How its bytes are protected.
+    /// The encoding of its bytes.
     pub wire: Wire,
-    /// Where its objects end.
+    /// Splits its input into objects.
     pub splitter: Splitter,
 }
 
-/// Connects to the first address of the server that accepts it. `timeout` applies to each address; messages of the server have at most
-/// this many bytes.
+/// Connects to the first address of the server that accepts. `timeout` applies to each address. Messages from the
+/// server have at most `read_bytes_max` bytes.
 ///
 /// # Errors
 /// [`DialError`], for the last address.
@@ -76,7 +76,7 @@ fn plain(address: SocketAddr, timeout: Duration, read_bytes_max: usize) -> Resul
     Ok(Dialled { stream, wire: Wire::Plain, splitter: Splitter::new(read_bytes_max) })
 }
 
-/// The state of a handshake.
+/// The outcome of a handshake.
 enum Handshake {
     Complete,
     /// The server answers with JSON.
@@ -95,7 +95,7 @@ fn secured(
         denied @ DialError::Denied(_) => denied,
     })? {
         Handshake::Complete => Ok(dialled),
-        // No other machine can listen in.
+        // No other machine can eavesdrop.
         Handshake::IsPlain if is_loopback(address.ip()) => plain(address, timeout, read_bytes_max),
         Handshake::IsPlain => Err(DialError::Denied(
             "it takes connections without keys only, and keys are configured here (CURVE_SECRET_KEY_FILE); --plain connects \

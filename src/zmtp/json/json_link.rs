@@ -1,5 +1,5 @@
-//! One connection of a server whose messages are JSON objects: bytes in to objects, messages out to bytes. It never blocks,
-//! and buffers no more than its limits.
+//! One connection of a server whose messages are JSON objects: turns received bytes into objects and messages into
+//! bytes. It never blocks and buffers no more than its limits.
 
 use std::collections::VecDeque;
 use std::io::{self, Read as _, Write as _};
@@ -11,7 +11,7 @@ use super::json_wire::{Decoded, Wire};
 use crate::json::split::{FrameError, Splitter};
 use base::PublicKey;
 
-/// Bytes that one connection may send before others have their turn.
+/// Bytes read from one connection before others have their turn.
 const TURN_BYTES_MAX: usize = 256 << 10;
 
 /// Whether more input may be available.
@@ -19,7 +19,7 @@ const TURN_BYTES_MAX: usize = 256 << 10;
 pub(crate) enum After {
     /// No input until the next event.
     Drained,
-    /// Its turn has ended.
+    /// Its turn has ended, but there may be more.
     More,
     /// The peer has closed it, or it is broken.
     Closed,
@@ -28,9 +28,9 @@ pub(crate) enum After {
 /// Something that a peer has sent.
 #[derive(Debug)]
 pub(crate) enum Input<'a> {
-    /// A message, or the reason why it is none.
+    /// A message, or the reason why the input is not one.
     Object(Result<&'a [u8], FrameError>),
-    /// The peer has proved that it has this authorised key.
+    /// The peer has proved that it owns this authorised key.
     Key(PublicKey),
     /// The connection must be closed, for this reason.
     Refused(String),
@@ -43,10 +43,10 @@ pub(crate) struct Link {
     splitter: Splitter,
     read_bytes_max: usize,
     queue: VecDeque<Vec<u8>>,
-    /// Bytes of the first message that have been sent.
+    /// Bytes of the first queued message that have been sent.
     sent: usize,
     queued_bytes: usize,
-    /// Bytes that are queued for a peer that does not read, at most.
+    /// Maximum bytes queued for a peer that does not read.
     queued_bytes_max: usize,
     /// Whether further input is ignored.
     deaf: bool,
@@ -59,12 +59,12 @@ enum Speech {
     Open,
     /// It ends after the queued messages.
     Ending,
-    /// Its end has been sent. If the peer has closed as well, there is no connection left to end a second time.
+    /// Its end has been sent. It must not be sent again: if the peer has closed as well, there is no connection left.
     Ended,
 }
 
 impl Link {
-    /// A connection that reads messages of at most `read_bytes_max`, and gives a peer up that leaves more than
+    /// A connection that reads messages of at most `read_bytes_max`, and gives up a peer that leaves more than
     /// `queued_bytes_max` unread.
     pub(crate) fn new(stream: TcpStream, wire: Wire, read_bytes_max: usize, queued_bytes_max: usize) -> Self {
         let splitter = Splitter::new(read_bytes_max);
@@ -214,7 +214,7 @@ mod tests {
             std::thread::yield_now();
         }
         assert!(reader.join().unwrap() == sent);
-        // The peer has gone: an error between the end of the stream and its detection by the loop is not reported.
+        // The peer is gone. An error between the end of the stream and its detection by the loop is not reported.
         link.flush().unwrap();
         link.close().unwrap();
     }

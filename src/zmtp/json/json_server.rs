@@ -1,4 +1,4 @@
-//! The port of a server whose messages are JSON objects, and its connections: who comes, what they send, what is queued for them.
+//! The port of a server whose messages are JSON objects, and its connections: accepting them, and their input and output.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -21,24 +21,24 @@ use proc::{clock, incidents};
 /// Bytes of one read.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Pause after which a listener that ran out of descriptors tries again.
+/// Pause before a listener that ran out of descriptors tries again.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The limits of each connection.
 #[derive(Clone, Copy, Debug)]
 pub struct LinkLimits {
-    /// Bytes of one message of a peer.
+    /// Maximum bytes of one message from a peer.
     pub read_bytes_max: usize,
-    /// Bytes that are queued for a peer that does not read.
+    /// Maximum bytes queued for a peer that does not read.
     pub queued_bytes_max: usize,
 }
 
 /// A new connection.
 #[derive(Debug)]
 pub struct Arrived {
-    /// Counted from the first connection.
+    /// The number of the connection, in order of arrival.
     pub number: u64,
-    /// Where the peer is.
+    /// The address of the peer.
     pub address: SocketAddr,
     /// Why it is not served unless it proves a key.
     pub refusal: Option<String>,
@@ -49,15 +49,15 @@ pub struct Arrived {
 pub struct Received<T> {
     /// The messages, in their order.
     pub messages: Vec<T>,
-    /// Whether it has just proved that it has an authorised key. This comes before the messages.
+    /// Whether it has just proved that it owns an authorised key. This happened before the messages.
     pub is_authorised: bool,
-    /// Why it must be closed. This comes after the messages.
+    /// Why it must be closed. This happened after the messages.
     pub refusal: Option<String>,
     /// Whether the peer has closed it, or it is broken.
     pub is_closed: bool,
 }
 
-/// The port and its connections. The number of a connection is its token.
+/// The port and its connections. The number of a connection is also its token.
 #[derive(Debug)]
 pub struct JsonServer {
     listener: TcpListener,
@@ -71,15 +71,15 @@ pub struct JsonServer {
     links: BTreeMap<u64, Link>,
     /// The number of the last connection.
     connections: u64,
-    /// Connections that had their turn and may have more input.
+    /// Connections whose turn has ended and which may have more input.
     unread: BTreeSet<u64>,
-    /// The same for the listener.
+    /// Whether the listener may have more connections to accept.
     has_unaccepted: bool,
     buffer: Vec<u8>,
 }
 
 impl JsonServer {
-    /// Opens the port. Its events have this token, and those of connections the numbers behind `first`.
+    /// Opens the port. Its events have this token, and the connections are numbered from the one after `first`.
     ///
     /// # Errors
     /// The port is in use, or the address is not local.
@@ -108,7 +108,7 @@ impl JsonServer {
         })
     }
 
-    /// Secures the port. The events of the folder with the keys have this token, and are for [`Self::look_at_keys`].
+    /// Secures the port. Events of the key folder have this token; the caller then calls [`Self::look_at_keys`].
     ///
     /// # Errors
     /// When the folder cannot be watched.
@@ -120,7 +120,7 @@ impl JsonServer {
         Ok(())
     }
 
-    /// The folder with the keys has an event: the connections whose keys are not authorised any more.
+    /// Handles an event of the key folder. Returns the connections whose keys are no longer authorised.
     pub fn look_at_keys(&mut self) -> Vec<u64> {
         let Some(keys) = &mut self.keys else { return Vec::new() };
         keys.folder.look(clock::now().wall);
@@ -155,7 +155,7 @@ impl JsonServer {
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.has_unaccepted = false,
-                // It was gone before it could be accepted.
+                // The connection was gone before it could be accepted.
                 Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted) => {
                 }
                 Err(error) => {
@@ -167,7 +167,8 @@ impl JsonServer {
         None
     }
 
-    /// Notes a refusal, unless there are many. One at a port with keys may be undone by a key.
+    /// Logs a refusal, unless there are many. At a port with keys, a connection may still prove a key, so its refusal
+    /// is not logged.
     fn note(&mut self, refusal: Option<&String>) {
         let now = clock::now().mono;
         let line = refusal.filter(|_| self.keys.is_none()).map(|why| format!("a connection is refused: {why}"));
@@ -193,13 +194,13 @@ impl JsonServer {
         Some(self.connections)
     }
 
-    /// The connections that had their turn and may have more input.
+    /// Takes the connections whose turn has ended and which may have more input.
     pub fn take_unread(&mut self) -> BTreeSet<u64> {
         std::mem::take(&mut self.unread)
     }
 
-    /// Reads the available input of a connection, up to a turn's worth. A closed one stays for the answers to its last messages,
-    /// until [`Self::abort`].
+    /// Reads the available input of a connection, up to a turn's worth. A closed connection stays for the answers to
+    /// its last messages, until [`Self::abort`].
     pub fn receive<T>(&mut self, number: u64, parse: impl Fn(Result<&[u8], FrameError>) -> T) -> Received<T> {
         let mut received = Received { messages: Vec::new(), is_authorised: false, refusal: None, is_closed: false };
         let Some(link) = self.links.get_mut(&number) else { return received };
@@ -221,18 +222,18 @@ impl JsonServer {
         received
     }
 
-    /// Sends a message, or queues it. False if the connection is broken or does not read; it is forgotten then.
+    /// Sends a message, or queues it. Returns false if the connection is broken or does not read. It is then forgotten.
     pub fn send(&mut self, number: u64, message: Vec<u8>) -> bool {
         self.with(number, |link| link.send(message))
     }
 
-    /// Sends as much of the queue as the peer takes. False if the connection is broken; it is forgotten then.
+    /// Sends as much of the queue as the peer takes. Returns false if the connection is broken. It is then forgotten.
     pub fn flush(&mut self, number: u64) -> bool {
         self.with(number, Link::flush)
     }
 
-    /// Sends the queue and then the end of the stream; the end of the peer follows as the end of the connection. False if the
-    /// connection is broken; it is forgotten then.
+    /// Sends the queue and then the end of the stream. The peer's own end is reported as the end of the connection.
+    /// Returns false if the connection is broken. It is then forgotten.
     pub fn close(&mut self, number: u64) -> bool {
         self.with(number, Link::close)
     }
@@ -240,7 +241,7 @@ impl JsonServer {
     /// Forgets a connection.
     pub fn abort(&mut self, number: u64) {
         if let Some(mut link) = self.links.remove(&number) {
-            // Closing it also removes it from the wait; this only does so earlier.
+            // Closing the stream would also remove it from the wait, only later.
             let _ = self.registry.deregister(&mut link.stream);
         }
     }

@@ -1,5 +1,6 @@
-//! The bytes of a connection whose messages are JSON objects: as they are, or with CURVE, as one ZMTP message of one part for each
-//! object. The first byte of a client tells them apart: ZMTP begins with 0xFF, which is in no JSON text.
+//! The encoding of a connection whose messages are JSON objects: plain, or with CURVE, where each object is a ZMTP
+//! message of one part. The first byte of a client distinguishes them: ZMTP begins with 0xFF, which occurs in no JSON
+//! text.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use proc::clock;
 /// The first byte of a ZMTP greeting.
 pub(crate) const ZMTP: u8 = 0xFF;
 
-/// Time limit of a handshake, for a client. A server has limits of its own for connections that do not join.
+/// Time limit of a client's handshake. A server has its own limits for connections that do not join.
 pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why a connection without keys is refused.
@@ -41,22 +42,23 @@ pub enum Wire {
 /// The effect of received bytes.
 #[derive(Debug, Default)]
 pub struct Decoded {
-    /// Bytes that the peer gets.
+    /// Bytes to send to the peer.
     pub(crate) answer: Vec<u8>,
-    /// The key of the peer, when it has proved it.
+    /// The key of the peer, if it has just proved it.
     pub(crate) key: Option<PublicKey>,
     /// Why nothing more can be read.
     pub refusal: Option<String>,
 }
 
 impl Wire {
-    /// Our side of a connection that we have made, with these keys; messages of the server have at most this many bytes.
+    /// Our side of a connection that we have made, with this security. Messages from the server have at most
+    /// `read_bytes_max` bytes.
     pub(crate) fn client(security: Security, read_bytes_max: usize) -> Box<Connection> {
         let settings = settings(Kind::Dealer, security, read_bytes_max);
         Box::new(Connection::new(clock::now().mono, settings, rand::random()))
     }
 
-    /// Takes received bytes; the objects in them go to the splitter.
+    /// Takes received bytes and pushes their content to the splitter.
     pub fn decode(&mut self, mut bytes: &[u8], read_bytes_max: usize, splitter: &mut Splitter) -> Decoded {
         if let (Self::Undecided { keys, may_be_plain }, Some(first)) = (&*self, bytes.first()) {
             let is_refused = *first != ZMTP && !may_be_plain;
@@ -95,7 +97,7 @@ impl Wire {
         decoded
     }
 
-    /// The bytes for a message. There are none before the handshake is complete: the peer could not read it.
+    /// The bytes for a message. There are none before the handshake is complete, because the peer could not read them.
     pub fn encode(&mut self, message: Vec<u8>) -> Vec<u8> {
         match self {
             Self::Plain | Self::Undecided { .. } => message,
@@ -129,7 +131,7 @@ fn settings(kind: Kind, security: Security, read_bytes_max: usize) -> Settings {
         message_bytes_max: read_bytes_max,
         long: None,
         parts_max: 1,
-        // The output is taken at once; the queue of the connection has a limit of its own.
+        // The output is taken at once, and the queue behind it has its own limit.
         queue_messages_max: usize::MAX,
         queue_bytes_max: usize::MAX,
         handshake_timeout: HANDSHAKE_TIMEOUT,
@@ -177,7 +179,7 @@ mod tests {
         let say = |may_be_plain| {
             let (mut wire, mut splitter) = (Wire::Undecided { keys: keys.clone(), may_be_plain }, Splitter::new(100));
             let refusal = wire.decode(b"{\"type\":\"JOIN\"}", 100, &mut splitter).refusal;
-            // It can read the reason.
+            // The peer can read the reason.
             assert_eq!(wire.encode(b"{}".to_vec()), b"{}");
             (refusal, splitter.next_object().unwrap().is_some())
         };

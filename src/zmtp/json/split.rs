@@ -1,18 +1,18 @@
 //! Finds the JSON objects in a stream of bytes, piece by piece, and buffers no more than the maximum of one object.
 //!
-//! It only knows the parts of JSON that it needs to find the end of an object: braces, texts and their escapes. The parser
-//! checks the object itself. Each byte is examined once, however the stream is cut.
+//! It knows only the parts of JSON that it needs to find the end of an object: braces, strings and their escapes. The
+//! parser checks the object itself. Each byte is examined once, however the stream is cut.
 
-/// Why a stream has no further objects. It cannot be read on, because the beginning of the next object is unknown.
+/// Why a stream has no further objects. Reading cannot continue, because the beginning of the next object is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// An object is longer than the limit.
     #[error("a message is longer than {0} bytes")]
     TooLong(usize),
-    /// There is another byte between two objects.
+    /// There is an unexpected byte between two objects.
     #[error("the byte 0x{0:02x} is at a place where a JSON object must begin")]
     NoObject(u8),
-    /// A text contains a bare control character, for example a newline: its end is probably missing.
+    /// A string contains a bare control character, such as a newline. Its closing quote is probably missing.
     #[error("the byte 0x{0:02x} is in a JSON text, where it must be escaped")]
     ControlInText(u8),
 }
@@ -48,8 +48,8 @@ impl Splitter {
         Self { bytes_max, buffer: Vec::new(), start: 0, looked: 0, depth: 0, place: Place::Outside, error: None }
     }
 
-    /// Adds the next bytes of the stream. All objects should be taken out before more bytes are pushed, or they stay in the
-    /// buffer.
+    /// Adds the next bytes of the stream. All objects should be taken out before more bytes are pushed, or they stay in
+    /// the buffer.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.error.is_some() {
             return;
@@ -68,7 +68,7 @@ impl Splitter {
     /// The next object, or `None` until more bytes are pushed.
     ///
     /// # Errors
-    /// [`FrameError`]; then every further call returns the same.
+    /// [`FrameError`]. Every further call returns the same error.
     pub fn next_object(&mut self) -> Result<Option<&[u8]>, FrameError> {
         if let Some(error) = self.error {
             return Err(error);
@@ -88,13 +88,7 @@ impl Splitter {
         }
     }
 
-    /// Whether an object has begun and not ended.
-    #[must_use]
-    pub const fn is_inside(&self) -> bool {
-        self.depth > 0
-    }
-
-    /// Bytes of memory that the stream uses at present.
+    /// Bytes of memory that the buffer currently uses.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.buffer.capacity()

@@ -1,9 +1,6 @@
 //! Permanent refusals by a controller: the keys of one side are wrong.
 
-use crate::engine::{DisconnectReason, PublicKey, Security};
-
-/// The reason in an ERROR for a key that is not authorised, here and in libzmq.
-const UNAUTHORISED: &str = "400";
+use crate::engine::{DisconnectReason, PublicKey, Security, UNAUTHORISED};
 
 /// See the [module](self).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

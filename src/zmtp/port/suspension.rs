@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::{Subscriptions, Suspended};
 
-/// The ports as data. It contains secrets of connections.
+/// The ports as data, including secrets of connections.
 #[derive(Default, Deserialize, Serialize)]
 pub struct SuspendedPorts {
     /// The listeners.
@@ -29,14 +29,14 @@ pub struct SuspendedListener {
 
 #[derive(Deserialize, Serialize)]
 pub(crate) struct SuspendedPeer {
-    /// The number of its listener.
+    /// The index of its listener.
     pub(crate) listener: usize,
     pub(crate) fd: i32,
     pub(crate) address: Option<IpAddr>,
     pub(crate) connection: Suspended,
     /// Its subscriptions, if its listener is that of broadcasts.
     pub(crate) subscriptions: Subscriptions,
-    /// Bytes that were read from the stream, and not given to the connection.
+    /// Bytes that were read from the stream but not passed to the connection.
     pub(crate) unread: Vec<u8>,
 }
 
@@ -46,7 +46,7 @@ impl fmt::Debug for SuspendedPorts {
     }
 }
 
-/// [`SuspendedPorts`], and the descriptors in it, which must be open when the next program starts.
+/// [`SuspendedPorts`] and its descriptors, which must be open when the next program starts.
 #[derive(Default)]
 pub struct Suspension {
     /// The data.

@@ -7,7 +7,7 @@ use base::Mono;
 /// Cost of a frame besides its own bytes: its entry and its allocation. It also bounds the number of empty frames.
 const FRAME_COST_BYTES: usize = 64;
 
-/// Entries for which an empty queue keeps memory, so that a burst does not hold its memory forever.
+/// Entries for which an empty queue keeps memory, so that a burst does not occupy its memory forever.
 const KEPT_ENTRIES_MAX: usize = 64;
 
 /// The limits of one queue.
@@ -43,7 +43,7 @@ impl FrameQueue {
         self.frames.len()
     }
 
-    /// Bytes including the cost of each frame; 0 exactly if the queue is empty.
+    /// Bytes, including the cost of each frame. It is 0 if and only if the queue is empty.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }
@@ -58,8 +58,8 @@ impl Backlog {
         Self { queue, bytes_max, bytes: 0 }
     }
 
-    /// Appends a frame and drops the oldest ones beyond the limits of the queue; returns the number of dropped frames. A
-    /// frame that is too long for an empty queue is itself dropped.
+    /// Appends a frame and drops the oldest ones beyond the limits of the queue. Returns the number of dropped frames.
+    /// A frame that is too long even for an empty queue is itself dropped.
     #[must_use]
     pub(super) fn push(&mut self, queue: &mut FrameQueue, now: Mono, frame: Vec<u8>) -> usize {
         let cost = cost(&frame);
@@ -77,7 +77,7 @@ impl Backlog {
         dropped
     }
 
-    /// Removes the oldest frame; returns the time of its push.
+    /// Removes the oldest frame and returns the time of its push.
     pub(super) fn pop(&mut self, queue: &mut FrameQueue) -> Option<Mono> {
         let (pushed_at, frame) = queue.frames.pop_front()?;
         queue.bytes -= cost(&frame);
@@ -88,7 +88,7 @@ impl Backlog {
         Some(pushed_at)
     }
 
-    /// Drops the older half, at least one frame; returns the number of dropped frames.
+    /// Drops the older half, at least one frame, and returns the number of dropped frames.
     #[must_use]
     pub(super) fn drop_half(&mut self, queue: &mut FrameQueue) -> usize {
         let dropped = queue.len().div_ceil(2);
@@ -98,7 +98,7 @@ impl Backlog {
         dropped
     }
 
-    /// Drops a whole queue; returns its number of frames.
+    /// Drops a whole queue and returns its number of frames.
     #[must_use]
     pub(super) fn drop_all(&mut self, queue: &FrameQueue) -> usize {
         self.bytes -= queue.bytes;
@@ -113,7 +113,7 @@ impl Backlog {
         self.bytes == 0
     }
 
-    /// Checks the limits, and that these are all queues.
+    /// Checks the limits, and that `queues` are all queues.
     pub(super) fn sanity_check<'a>(&self, queues: impl Iterator<Item = &'a FrameQueue>) {
         let mut bytes = 0;
         for queue in queues {

@@ -1,4 +1,4 @@
-//! Log lines about receivers that are given up: a few per minute, whatever the addresses.
+//! Log lines about receivers that are given up: at most a few per minute.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use base::{Mono, PushAddress};
 /// How long an address is named only once.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Addresses named in one window; complaints about other addresses are counted.
+/// Maximum addresses named in one window. Complaints about other addresses are only counted.
 pub(super) const NAMED_MAX: usize = 10;
 
 /// A line for the log.
@@ -28,7 +28,7 @@ pub enum Complaint {
     },
     /// Number of complaints of the last window that were not logged.
     Unnamed(u64),
-    /// No socket could be opened; the frames stay queued.
+    /// No socket could be opened. The frames stay queued.
     NoSocket {
         /// Address of the receiver.
         address: Arc<PushAddress>,
@@ -67,7 +67,7 @@ impl Complaints {
         is_new.then(|| Complaint::NoSocket { address: Arc::clone(address), error: error.to_owned() })
     }
 
-    /// Begins a new window if it is time; returns the number of unnamed complaints of the old one.
+    /// Begins a new window if it is time, and returns the number of unnamed complaints of the old one.
     fn turn(&mut self, now: Mono) -> u64 {
         if now.since(self.since) < WINDOW {
             return 0;

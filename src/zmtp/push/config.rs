@@ -1,14 +1,14 @@
-//! The limits of pushes; `defaults.toml` of the configuration explains each default.
+//! The limits of pushes. `defaults.toml` of the configuration explains each default.
 
 use std::time::Duration;
 
 use super::backlog::QueueLimits;
 use base::AddressPolicy;
 
-/// Largest configurable number of sockets. DESCRIPTORS_RESERVED has two descriptors for each.
+/// Largest configurable number of sockets. DESCRIPTORS_RESERVED includes two descriptors for each.
 const SOCKETS_MAX: usize = 900;
 
-/// Receivers that may be known at a time, per socket: one that has it, the others in the line.
+/// Maximum known receivers per socket: one that has it, and the others in the line.
 const RECEIVERS_PER_SOCKET: usize = 4;
 
 /// Number of full queues that fit into the limit of all queues together.
@@ -17,7 +17,7 @@ const FULL_QUEUES_MAX: usize = 16;
 /// Limits of pushes.
 #[derive(Clone, Debug)]
 pub struct PushConfig {
-    /// Maximum number of open sockets; 1 to 900.
+    /// Maximum number of open sockets, from 1 to 900.
     pub sockets_max: usize,
     /// Maximum number of frames queued for one receiver.
     pub queue_max: usize,
@@ -41,7 +41,7 @@ impl PushConfig {
         self.sockets_max.clamp(1, SOCKETS_MAX)
     }
 
-    /// Maximum number of sockets that are still connecting: a flood of dead addresses must not close every live connection.
+    /// Maximum number of connecting sockets, because a flood of dead addresses must not close every live connection.
     pub(super) fn connecting_max(&self) -> usize {
         (self.open_max() * 3 / 4).max(1)
     }

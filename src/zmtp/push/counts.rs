@@ -15,7 +15,7 @@ pub struct PushCounts {
     pub received: u64,
     /// Frames from receivers that were discarded: too long, or too many.
     pub discarded: u64,
-    /// Number of sockets that are open at present.
+    /// Number of currently open sockets.
     pub open_sockets: usize,
 }
 

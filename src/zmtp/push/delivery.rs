@@ -1,4 +1,5 @@
-//! The engine: pushes, reports of sockets, answers and time in; effects out. It connects the parts of the state.
+//! The engine: pushes, reports of sockets, answers and time go in, and effects come out. It connects the parts of the
+//! state.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use base::{Host, IpAddr, Mono, PublicKey, PushAddress};
 /// turn.
 pub(super) const FRAMES_PER_SERVICE: usize = 256;
 
-/// Bytes of a short frame, with its cost: a change of a graph has about 200.
+/// Bytes of a short frame, including its cost. A change of a graph has about 200.
 const SHORT_BYTES: usize = 512;
 
 /// Delivers frames to receivers. The [module](super) states the order of the calls.
@@ -47,8 +48,8 @@ impl Delivery {
         }
     }
 
-    /// Takes one frame. If the receiver is connected, the next flush sends it, or it is delayed until `by` to share the
-    /// write of another frame to the same receiver. Otherwise it waits for a connection.
+    /// Takes one frame. If the receiver is connected, the next flush sends it, or it is delayed until `by` at the
+    /// latest, to share a write with other frames for the receiver. Otherwise it waits for a connection.
     pub fn handle_push(&mut self, now: Mono, by: Mono, address: &Arc<PushAddress>, frame: Vec<u8>) {
         let Some(id) = self.life.receivers.find(address).or_else(|| self.life.join(now, address)) else {
             self.life.counts.dropped_evicted += 1;
@@ -75,8 +76,8 @@ impl Delivery {
         }
     }
 
-    /// The number of frames of at most [`SHORT_BYTES`] for which the queue of an address has room, if half of it stays free for
-    /// other frames. An empty queue has room for one.
+    /// The number of frames of at most [`SHORT_BYTES`] for which the queue of an address has room if half of it stays
+    /// free for other frames. An empty queue has room for at least one.
     #[must_use]
     pub fn room(&self, address: &Arc<PushAddress>) -> usize {
         let queue = self.life.receivers.find(address).and_then(|id| self.life.receivers.get(id)).map(|at| &at.queue);
@@ -106,7 +107,7 @@ impl Delivery {
         }
     }
 
-    /// A host name has been looked up; it has no addresses if `ips` is empty. Receivers that wait for it rejoin the line.
+    /// A host name has been looked up. It has no addresses if `ips` is empty. Receivers that wait for it rejoin the line.
     pub fn handle_resolved(&mut self, now: Mono, name: &str, ips: Vec<IpAddr>) {
         self.names.handle_resolved(now, name, ips);
         let asks = |receiver: &Receiver| {
@@ -136,7 +137,7 @@ impl Delivery {
         self.is_flushing = true;
     }
 
-    /// The frames of a receiver whose socket is to be served, if it has one.
+    /// The frames of a receiver whose socket is being served; `None` if it has none.
     pub fn exchange(&mut self, now: Mono, id: ReceiverId) -> Option<Exchange<'_>> {
         let Receiver { address, queue, stage: Stage::Open(Socket { pace, .. }), .. } =
             self.life.receivers.get_mut(id)?
@@ -177,7 +178,7 @@ impl Delivery {
         self.life.fail_to_connect(now, id, error);
     }
 
-    /// Gives up receivers that have had enough time to answer; delivery to all others continues for at most the linger
+    /// Gives up receivers that have had enough time to answer. Delivery to all others continues for at most the linger
     /// time.
     pub fn handle_stop(&mut self, now: Mono) {
         self.is_stopping = true;
@@ -195,7 +196,7 @@ impl Delivery {
         self.is_stopping && self.life.receivers.len() == 0
     }
 
-    /// The next deadline and its reason; `now` while there is work that no event announces.
+    /// The next deadline and its reason. It is `now` while there is work that no event announces.
     #[must_use]
     pub fn poll_timeout(&self, now: Mono) -> Option<(Mono, Timer)> {
         if self.turn.has_more() || self.life.sockets.may_admit() {
@@ -204,7 +205,7 @@ impl Delivery {
         self.life.timers.next().map(|(at, timer)| (at, *timer))
     }
 
-    /// The next effect. Each effect is decided after the result of the previous one, because it may depend on it.
+    /// The next effect. It is decided only after the result of the previous one, on which it may depend.
     pub fn poll_effect(&mut self, now: Mono) -> Option<Effect> {
         loop {
             if let Some(effect) = self.life.effects.pop_front() {
@@ -228,7 +229,7 @@ impl Delivery {
         PushCounts { received, discarded, open_sockets: self.life.sockets.open(), ..self.life.counts }
     }
 
-    /// Takes one step of a flush, or the last step of a stop; false if there is none.
+    /// Takes one step of a flush, or the last step of a stop. Returns false if there is none.
     fn advance(&mut self, now: Mono) -> bool {
         if self.is_flushing {
             if let Some(id) = self.turn.next() {
@@ -263,13 +264,13 @@ impl Delivery {
         }
     }
 
-    /// Handles the first receiver in the line; false if the line stays as it is.
+    /// Handles the first receiver in the line. Returns false if the line stays as it is.
     fn admit_next(&mut self, now: Mono) -> bool {
         if !self.life.sockets.may_admit() {
             self.life.sockets.rest_line();
             return false;
         }
-        // The line may still move in the next turn.
+        // Without budget the line is not put to rest: it may move in the next turn.
         let Some(id) = self.life.sockets.first_in_line().filter(|_| self.turn.take_admission()) else { return false };
         let Some(ip) = self.ip_of_first(now, id) else {
             self.life.sockets.leave_line();
@@ -285,7 +286,7 @@ impl Delivery {
         has_room
     }
 
-    /// The address for the first receiver in the line; `None` if it has gone, or leaves the line for another reason.
+    /// The address for the first receiver in the line; `None` if it is gone, or leaves the line for another reason.
     fn ip_of_first(&mut self, now: Mono, id: ReceiverId) -> Option<IpAddr> {
         let receiver = self.life.receivers.get_mut(id).filter(|receiver| receiver.is_waiting())?;
         if receiver.queue.is_empty() {
@@ -308,7 +309,7 @@ impl Delivery {
         None
     }
 
-    /// Makes room for one more socket, if possible; otherwise sets the timer for the next attempt.
+    /// Makes room for one more socket if possible. Otherwise sets the timer for the next attempt.
     fn make_room(&mut self, now: Mono, newcomer: ReceiverId) -> bool {
         self.life.timers.clear(&Timer::Admission);
         let since = match self.life.receivers.get(newcomer).map(|receiver| &receiver.stage) {

@@ -3,7 +3,8 @@
 use super::complaints::Complaint;
 use base::{IpAddr, PublicKey};
 
-/// Names a receiver for the shell and the timers. It is never reused, so that a late event cannot reach another receiver.
+/// Identifies a receiver for the shell and the timers. It is never reused, so that a late event cannot reach another
+/// receiver.
 pub type ReceiverId = u64;
 
 /// An instruction to the shell. An effect whose receiver has no socket in the shell must be ignored.
@@ -19,14 +20,14 @@ pub enum Effect {
         ip: IpAddr,
         /// Port to connect to.
         port: u16,
-        /// The key that the receiver must prove to own; nothing is sent to it before that.
+        /// The key that the receiver must prove to own. No frame is sent before that.
         key: Option<PublicKey>,
     },
     /// Read and write with [`Delivery::exchange`](super::Delivery::exchange), then report.
     Serve {
         /// The receiver of the socket.
         id: ReceiverId,
-        /// Whether the socket has been ready for more than writing.
+        /// Whether the socket has reported more than readiness for writing.
         has_news: bool,
     },
     /// Close the socket. The kernel continues to deliver the bytes that it has accepted.
@@ -44,19 +45,19 @@ pub enum Timer {
     Unfinished,
     /// A receiver must be served, given up, closed, or put back into the line.
     Receiver(ReceiverId),
-    /// A socket can be taken from another receiver.
+    /// A socket may be taken from another receiver.
     Admission,
     /// The linger time after a stop has passed.
     Linger,
 }
 
-/// What a service of a socket leaves behind; of two the greater counts.
+/// The outcome of serving a socket. Of two outcomes, the greater one counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Progress {
     /// Nothing to do until the socket has news, or a frame is pushed.
     #[default]
     Settled,
-    /// More work is left, but it is another socket's turn.
+    /// Work is left, but it is another socket's turn.
     More,
     /// The connection is gone.
     Lost,
@@ -77,7 +78,7 @@ pub struct Served {
     pub is_up: bool,
     /// Whether the stream has taken bytes.
     pub has_written: bool,
-    /// Whether the stream takes no more at present.
+    /// Whether the stream currently takes no more bytes.
     pub is_blocked: bool,
     /// Whether the connection holds no bytes that the stream has not taken.
     pub is_drained: bool,

@@ -30,7 +30,7 @@ impl Exchange<'_> {
         self.backlog.pop(self.queue).map_or(Duration::ZERO, |pushed_at| now.since(pushed_at))
     }
 
-    /// Whether more may be read at present.
+    /// Whether more may be read in this window.
     #[must_use]
     pub const fn may_receive(&self) -> bool {
         self.pace.left() > 0

@@ -1,9 +1,8 @@
-//! Host names: known answers and open questions. The lookup itself is the shell's concern.
+//! Host names: known answers and pending lookups. The lookup itself is the shell's concern.
 //!
-//! The time limit of a lookup is that of the frames which wait for it.
+//! A lookup has no time limit of its own: the frames that wait for it expire.
 
 use std::collections::HashMap;
-
 use std::time::Duration;
 
 use base::{AddressPolicy, IpAddr, Mono};
@@ -33,7 +32,7 @@ pub(super) enum Lookup {
     Failed(&'static str),
 }
 
-/// The answers, and the open questions.
+/// The known answers and the pending lookups.
 #[derive(Debug)]
 pub(super) struct HostNames {
     policy: AddressPolicy,
@@ -63,7 +62,7 @@ impl HostNames {
             return Lookup::Failed("too many host names are being looked up");
         }
         if self.known.len() >= CACHED_MAX {
-            // Open questions stay, so that no name is asked for twice.
+            // Pending lookups stay, so that no name is looked up twice at a time.
             self.known.retain(|_, entry| matches!(entry, Entry::Asked));
         }
         self.known.insert(name.to_owned(), Entry::Asked);
@@ -71,14 +70,14 @@ impl HostNames {
         Lookup::Ask
     }
 
-    /// Takes an answer; an empty list means that the name has no address.
+    /// Takes an answer. An empty list means that the name has no address.
     pub(super) fn handle_resolved(&mut self, now: Mono, name: &str, ips: Vec<IpAddr>) {
         let until = now + if ips.is_empty() { FAILED_TTL } else { FOUND_TTL };
         let before = self.known.insert(name.to_owned(), Entry::Answered { ips, until });
         self.questions -= usize::from(matches!(before, Some(Entry::Asked)));
     }
 
-    /// Whether an answer is still outstanding.
+    /// Whether the name is being looked up.
     pub(super) fn is_asked(&self, name: &str) -> bool {
         matches!(self.known.get(name), Some(Entry::Asked))
     }

@@ -1,4 +1,4 @@
-//! Frames that receivers send back: short frames are kept until they are polled, all others are discarded.
+//! Frames that receivers send back: short frames are kept until they are polled, and all others are discarded.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ pub struct Received {
     pub frame: Vec<u8>,
 }
 
-/// Frames to be polled, oldest first. A frame that does not fit is discarded: its sender will confirm the next push.
+/// Frames to be polled, oldest first. A frame without room is discarded: its sender will confirm the next push.
 #[derive(Debug)]
 pub(super) struct Inbox {
     frames: VecDeque<Received>,
     frames_max: usize,
-    /// Number of kept frames, and of discarded frames, since the start.
+    /// Numbers of kept and discarded frames since the start.
     pub(super) received: u64,
     pub(super) discarded: u64,
 }

@@ -15,7 +15,7 @@ use super::sockets::Sockets;
 use base::timers::Timers;
 use base::{IpAddr, Mono, PublicKey, PushAddress};
 
-/// Pause before the next attempt of a receiver that lost its connection, or got no socket.
+/// Pause before the next attempt of a receiver that lost its connection or got no socket.
 pub(super) const REST: Duration = Duration::from_millis(100);
 
 /// The longest such pause; it doubles with each refusal.
@@ -51,7 +51,8 @@ impl Lifecycle {
         }
     }
 
-    /// Adds an address. If there are too many, the first in the line is dropped; `None` if the line is empty.
+    /// Adds an address. If there are too many, the first receiver in the line is dropped, or the result is `None` if
+    /// the line is empty.
     pub(super) fn join(&mut self, now: Mono, address: &Arc<PushAddress>) -> Option<ReceiverId> {
         if self.receivers.len() >= self.config.receivers_max() {
             let first = loop {
@@ -73,7 +74,7 @@ impl Lifecycle {
         self.sockets.handle_opened();
         let PushAddress { port, key, .. } = *receiver.address;
         self.effects.push_back(Effect::Connect { id, ip, port, key });
-        // The shell does not announce readiness from before it watched the socket.
+        // Serve it once, because the shell does not report readiness from before it watched the socket.
         self.serve(id);
         self.arm(id);
     }
@@ -105,7 +106,7 @@ impl Lifecycle {
             return;
         }
         match receiver.socket() {
-            // The connection was refused: its frames have waited since before.
+            // The connection was refused, so its frames have been waiting since before the attempt.
             Some(socket) if socket.is_connecting() => {
                 receiver.is_misunderstood = socket.is_shaking();
                 receiver.refusals = receiver.refusals.saturating_add(1);
@@ -171,25 +172,26 @@ impl Lifecycle {
         self.effects.extend(complaints.into_iter().flatten().map(Effect::Log));
     }
 
-    /// Sets the timer of a receiver. If the deadline has moved back, that is found when the timer is due.
+    /// Sets the timer of a receiver. If the deadline was postponed, that is noticed when the timer is due.
     pub(super) fn arm(&mut self, id: ReceiverId) {
         if let Some((at, _)) = self.receivers.get(id).and_then(|receiver| receiver.due(&self.config)) {
             self.timers.set_earlier(Timer::Receiver(id), at);
         }
     }
 
-    /// A receiver that does not read must not use up the memory of all.
+    /// Drops frames from the longest queues until the total is within its limit: a receiver that does not read must not
+    /// use up the memory of all.
     pub(super) fn bound_backlog(&mut self) {
         while self.backlog.is_over()
             && let Some((id, receiver)) = self.receivers.with_longest_queue()
         {
             self.counts.dropped_full += self.backlog.drop_half(&mut receiver.queue) as u64;
-            // The only frame may have been dropped: then the socket is idle.
+            // If the only frame was dropped, the socket is now idle.
             self.arm(id);
         }
     }
 
-    /// Whether no frame is queued, and connections have written all frames that they have taken.
+    /// Whether no frame is queued and connections have written all frames that they have taken.
     pub(super) fn is_drained(&self) -> bool {
         self.backlog.is_empty() && self.receivers.iter().all(|(_, receiver)| receiver.is_drained())
     }

@@ -1,10 +1,10 @@
-//! The rate at which one receiver may send to us, so that a flood of acknowledgements does not occupy the loop.
+//! Limits the rate at which one receiver may send to us, so that a flood of acknowledgements does not occupy the loop.
 
 use std::time::Duration;
 
 use base::Mono;
 
-/// Frames that are read in one window. The resulting 25,600 per second are far above one acknowledgement per task.
+/// Maximum frames read in one window. The resulting 25,600 per second are far more than one acknowledgement per task.
 pub(super) const FRAMES_PER_WINDOW: usize = 256;
 
 /// Length of a window. Unread bytes stay in the connection and in the kernel, and TCP slows their sender down.

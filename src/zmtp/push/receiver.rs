@@ -15,15 +15,15 @@ pub(super) struct Receiver {
     pub(super) address: Arc<PushAddress>,
     pub(super) queue: FrameQueue,
     pub(super) stage: Stage,
-    /// Since when frames have waited for a connection. A flood that replaces the oldest frame does not change it.
+    /// Since when frames have been waiting for a connection. Replacing the oldest frame does not change it.
     pub(super) waiting_since: Mono,
     /// Time of the last frame in either direction.
     pub(super) used_at: Mono,
     /// Latest time to send frames that were held back for batching.
     pub(super) send_by: Option<Mono>,
-    /// Whether it is in the list of receivers to serve.
+    /// Whether it is in the turn's list of receivers to serve.
     pub(super) is_marked: bool,
-    /// Whether its socket has been ready, for more than writing, since it was served.
+    /// Whether its socket has reported more than readiness for writing since it was last served.
     pub(super) has_news: bool,
     /// Number of refused connections since the last accepted one.
     pub(super) refusals: u32,
@@ -41,7 +41,7 @@ pub(super) enum Stage {
     },
     /// Its host name is being looked up.
     Resolving,
-    /// Its connection was lost, or no socket could be opened; it will rejoin the line.
+    /// Its connection was lost, or no socket could be opened. It will rejoin the line.
     Resting {
         /// When it rejoins.
         until: Mono,
@@ -55,8 +55,8 @@ pub(super) enum Stage {
 pub(super) struct Socket {
     flow: Flow,
     pub(super) pace: Pace,
-    /// Whether bytes have moved in either direction. Bytes that a receiver sends before it disconnects may be lost with the
-    /// connection.
+    /// Whether bytes have moved in either direction. Written bytes count, too, because what a receiver sends before it
+    /// disconnects may be lost with the connection.
     is_reached: bool,
     is_drained: bool,
 }
@@ -160,7 +160,7 @@ impl Receiver {
         self.socket().is_none_or(|socket| socket.is_drained || socket.is_connecting())
     }
 
-    /// Why it is not connected, as far as that is known.
+    /// Why it is not connected, as far as known.
     pub(super) fn unreachable(&self) -> DropReason {
         let is_shaking = self.socket().is_some_and(Socket::is_shaking);
         if is_shaking || self.is_misunderstood { DropReason::Handshake } else { DropReason::Unreachable }

@@ -1,17 +1,17 @@
-//! The distribution of sockets when more receivers want one than may have one.
+//! Distributes the sockets when more receivers want one than may have one.
 //!
-//! 1. Receivers that have not answered yet hold at most three quarters of the sockets, so that a flood of dead ones cannot
-//!    close all live connections.
-//! 2. When there is no free socket, one is taken away. The first choice is the longest unused one without queued frames, if
-//!    it has been unused for the grace time, a tenth of `connect_timeout`. The second is the one that has tried to connect
-//!    longest, if it has tried for the grace time. The third is the one whose receiver has not read for the longest time, if
-//!    for `connect_timeout`. Frames are dropped in the last case only; in the second, the receiver goes to the end of the
-//!    line, where its frames keep their time limit.
-//! 3. Otherwise the newcomer waits in a line; when that is full, the first in it is dropped. A newcomer that has waited for
-//!    the grace time takes the longest unused socket even if that was used a moment ago.
+//! 1. Receivers that have not answered yet hold at most three quarters of the sockets, so that a flood of dead ones
+//!    cannot close all live connections.
+//! 2. When there is no free socket, one is taken away. The first choice is the longest unused one without queued
+//!    frames, if it has been unused for the grace time, a tenth of `connect_timeout`. The second is the one that has
+//!    tried to connect longest, if it has tried for the grace time. The third is the one whose receiver has not read
+//!    for the longest time, if for at least `connect_timeout`. Only the last case drops frames. In the second, the
+//!    receiver goes to the end of the line, where its frames keep their time limit.
+//! 3. Otherwise the newcomer waits in a line. When that is full, the first in it is dropped. A newcomer that has waited
+//!    for the grace time takes the longest unused socket even if that was used a moment ago.
 //!
-//! A connection with frames in progress is closed only as a last resort: a receiver that reads slowly would have the frames
-//! of the old and of the new connection side by side, and would read them alternately.
+//! A connection with frames in progress is closed only as a last resort: a slow receiver would have frames of the old
+//! and the new connection at the same time, and would read them alternately.
 
 use std::collections::VecDeque;
 
@@ -27,10 +27,10 @@ pub(super) struct Sockets {
     open: usize,
     /// Number of open sockets that are still connecting.
     connecting: usize,
-    /// In order of arrival. It may name receivers that are gone.
+    /// The waiting receivers in order of arrival. It may name receivers that are gone.
     line: VecDeque<ReceiverId>,
-    /// Whether an event may have unblocked the first in the line. The search for a victim looks at every receiver, so it is
-    /// not repeated while its result cannot change.
+    /// Whether an event may have unblocked the first in the line. The search for a victim looks at every receiver, so
+    /// it is not repeated while its result cannot change.
     line_may_move: bool,
 }
 
@@ -38,9 +38,9 @@ pub(super) struct Sockets {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
     Free,
-    /// Yes, after this receiver has lost its socket.
+    /// Yes, once this receiver has given up its socket.
     TakeFrom(ReceiverId),
-    /// Not yet, but from this moment on in any case.
+    /// Not yet, but from this moment on.
     From(Mono),
     /// Not before some event.
     None,
@@ -73,7 +73,7 @@ impl Sockets {
 
     /// A receiver joins the line.
     pub(super) fn join(&mut self, id: ReceiverId) {
-        // Behind others it waits as they do.
+        // Behind others, it cannot be admitted before them.
         self.line_may_move |= self.line.is_empty();
         self.line.push_back(id);
     }
@@ -87,7 +87,7 @@ impl Sockets {
         self.line.pop_front()
     }
 
-    /// Lets the line be checked again.
+    /// Has the line checked again.
     pub(super) const fn wake_line(&mut self) {
         self.line_may_move = true;
     }
@@ -124,11 +124,11 @@ impl Sockets {
         assert!(self.open <= config.open_max() && self.connecting <= config.connecting_max());
         let mut line: Vec<ReceiverId> = self.line.iter().copied().filter(|id| receivers.get(*id).is_some()).collect();
         line.sort_unstable();
-        assert_eq!(line, receivers.ids_of(Receiver::is_waiting), "a waiting receiver stands in the line once");
+        assert_eq!(line, receivers.ids_of(Receiver::is_waiting), "a waiting receiver is in the line once");
     }
 }
 
-/// The receiver that must give up its socket, and from when on it must.
+/// The receiver that must give up its socket, and the moment from which it must.
 fn victim(
     now: Mono,
     newcomer_since: Mono,

@@ -1,6 +1,6 @@
 //! The budget of a turn, and the receivers to serve.
 //!
-//! Marked receivers are served first in, first out; a receiver with work left is marked again, behind the others.
+//! Marked receivers are served first in, first out. A receiver with work left is marked again, behind the others.
 
 use std::collections::VecDeque;
 
@@ -8,13 +8,14 @@ use super::effect::ReceiverId;
 use super::receiver::Receiver;
 use super::receivers::Receivers;
 
-/// Timers handled in one turn: each may close a socket.
+/// Maximum timers handled in one turn, because each may close a socket.
 pub(super) const TIMERS_PER_TURN: usize = 64;
 
-/// Answers to host names that the shell hands over in one turn: each is a search for the receivers that wait for the name.
+/// Maximum answers to host names that the shell passes on in one turn, because each searches for the receivers that
+/// wait for the name.
 pub const ANSWERS_PER_TURN: usize = 16;
 
-/// The rest of the budget of a turn and its flushes.
+/// The remaining budget of a turn, including its flushes.
 #[derive(Debug)]
 struct Budget {
     /// Number of sockets that may be served.
@@ -27,13 +28,13 @@ struct Budget {
 
 const WHOLE: Budget = Budget { sockets: 64, bytes: 1 << 20, admissions: 16 };
 
-/// The present turn.
+/// The current turn.
 #[derive(Debug)]
 pub(super) struct Turn {
     budget: Budget,
     /// Receivers to serve, in this turn or a later one. It may name receivers that are gone.
     marked: VecDeque<ReceiverId>,
-    /// Number of marks that this flush serves; receivers that it marks again are behind them.
+    /// Number of marks that this flush still serves. Receivers that it marks again come after these.
     flushing: usize,
 }
 
@@ -54,12 +55,12 @@ impl Turn {
         }
     }
 
-    /// Begins to serve all receivers that are marked at present.
+    /// Begins to serve all receivers that are currently marked.
     pub(super) fn flush(&mut self) {
         self.flushing = self.marked.len();
     }
 
-    /// The next receiver to serve in this flush; the caller removes its mark.
+    /// The next receiver to serve in this flush. The caller removes its mark.
     pub(super) fn next(&mut self) -> Option<ReceiverId> {
         if self.flushing == 0 || self.budget.sockets == 0 || self.budget.bytes == 0 {
             self.flushing = 0;

@@ -1,4 +1,4 @@
-//! The interface for the loop of the controller. Only [`Pusher::stop`] waits for the network.
+//! The interface for the controller's loop. Only [`Pusher::stop`] waits for the network.
 
 use std::collections::HashMap;
 use std::io;
@@ -19,9 +19,9 @@ use proc::{clock, incidents};
 
 /// Pushes frames to addresses, in order for each address.
 ///
-/// The loop that owns it waits for its descriptor and until [`Self::poll_timeout`], then calls [`Self::turn`] and drains
-/// [`Self::poll_acknowledgement`]; it calls [`Self::push`] any number of times, and [`Self::flush`] once after them; at the
-/// end it calls [`Self::stop`], the only call that waits.
+/// The loop that owns it waits for its descriptor until [`Self::poll_timeout`], then calls [`Self::turn`] and drains
+/// [`Self::poll_acknowledgement`]. It calls [`Self::push`] any number of times, and [`Self::flush`] once after them. At
+/// the end it calls [`Self::stop`], the only call that waits.
 pub struct Pusher {
     engine: Delivery,
     wires: HashMap<ReceiverId, Box<Wire>>,
@@ -34,7 +34,7 @@ pub struct Pusher {
 }
 
 impl Pusher {
-    /// Starts only the thread that looks up host names. `keys` are proved to receivers that require CURVE.
+    /// Starts the thread that looks up host names. `keys` are proved to receivers that require CURVE.
     ///
     /// # Errors
     ///
@@ -56,8 +56,8 @@ impl Pusher {
         self.push_by(now, now, address, frame);
     }
 
-    /// As [`Self::push`], for a frame that may be held back until `by` so that it shares a write with other frames for the
-    /// same address.
+    /// As [`Self::push`], for a frame that may be held back until `by`, so that it shares a write with other frames for
+    /// the same address.
     pub fn push_by(&mut self, now: Mono, by: Mono, address: &Arc<PushAddress>, frame: Vec<u8>) {
         self.engine.handle_push(now, by, address, frame);
         self.perform(now);
@@ -69,15 +69,15 @@ impl Pusher {
         self.engine.room(address)
     }
 
-    /// Sends the queued frames to addresses that accept them, with one write for each address, within the budget of this
-    /// turn; later turns send the rest.
+    /// Sends the queued frames to addresses that accept them, with one write for each address, within the budget of
+    /// this turn. Later turns send the rest.
     pub fn flush(&mut self, now: Mono) {
         self.engine.handle_flush();
         self.perform(now);
     }
 
-    /// Does a bounded part of the pending work, after a wait; `readable` is the state of the descriptor that the wait has
-    /// reported.
+    /// Does a bounded part of the pending work after a wait. `readable` says whether the wait found the descriptor
+    /// readable.
     pub fn turn(&mut self, now: Mono, readable: bool) {
         let ready = if readable { self.poller.wait(Duration::ZERO) } else { Ready::default() };
         self.turn_with(now, ready);
@@ -106,12 +106,12 @@ impl Pusher {
         self.engine.counts()
     }
 
-    /// From here on, how long each frame waited is observed there, in seconds.
+    /// From now on, records in this histogram how long each frame waited, in seconds.
     pub fn measure(&mut self, waited: Histogram) {
         self.waited = Some(waited);
     }
 
-    /// Delivers the frames queued for reachable addresses, for the linger time at most, then closes all sockets.
+    /// Delivers the frames queued for reachable addresses, for at most the linger time, then closes all sockets.
     pub fn stop(mut self) -> PushCounts {
         self.drain();
         self.counts()
@@ -241,7 +241,7 @@ mod tests {
     fn frames_for_a_name_wait_until_it_is_resolved() {
         let (receiver, address) = receiver();
         let mut pusher = start(config());
-        // The parser turns it into a number; here it stands for any name that resolves.
+        // The parser turns localhost into an IP address; here it represents any name that resolves.
         let named = Arc::new(PushAddress { host: Host::Name("localhost".into()), port: address.port, key: None });
         for frame in ["first", "second"] {
             pusher.push(clock::now().mono, &named, frame.into());

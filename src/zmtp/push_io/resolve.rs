@@ -1,7 +1,7 @@
-//! Resolves host names to IP addresses on a thread of its own: a name server that does not answer blocks the caller for
-//! seconds.
+//! Resolves host names to IP addresses on a separate thread, because a name server that does not answer blocks the
+//! caller for seconds.
 //!
-//! There is one such thread. It looks up one name after the other, so that a slow name delays the others; numeric addresses
+//! There is one such thread. It looks up one name after another, so a slow name delays the others. Numeric addresses
 //! are never passed to it. The engine decides what is cached and how many names may be pending.
 
 use std::io;
@@ -16,7 +16,7 @@ use rustix::event::{EventfdFlags, eventfd};
 pub(super) struct Resolver {
     questions: Sender<String>,
     answers: Receiver<Answer>,
-    /// Counts the answers that have not been taken yet.
+    /// Counts the answers that have not been taken.
     ready: Arc<OwnedFd>,
 }
 

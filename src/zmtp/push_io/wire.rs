@@ -1,10 +1,10 @@
 //! The connection to one address: a stream with a DEALER on it.
 //!
-//! One call serves at most 16 KiB in and 256 KiB out; at most 64 KiB are encoded ahead of the stream, and the kernel
+//! One call serves at most 16 KiB in and 256 KiB out. At most 64 KiB are encoded ahead of the stream, and the kernel
 //! buffers further frames.
 //!
-//! Epoll reports an event once, so a call reads and writes until the stream would block in both directions, or returns that
-//! more is to be done. A push is not an event: it costs one write and no read.
+//! Epoll reports an event once, so a call reads and writes until the stream would block in both directions, or returns
+//! that there is more to do. A push is not an event: it costs one write and no read.
 
 use std::io;
 use std::net::{Shutdown, SocketAddr};
@@ -20,26 +20,25 @@ use crate::push::{Exchange, Progress, Served};
 use crate::sockets::{Address, Stream};
 use base::{Mono, PublicKey};
 
-/// The maximum size of a frame from a peer. The connection is closed beyond it, so an echo of a pushed frame must fit.
+/// Maximum bytes of a frame from a peer. The connection is closed beyond it, so an echo of a pushed frame must fit.
 const RECEIVE_BYTES_MAX: usize = 262_144;
 
-/// The maximum number of rounds of reading and writing on one socket before the others get their turn.
+/// Maximum rounds of reading and writing on one socket before the others get their turn.
 const LOOKS_MAX: usize = 4;
 
-/// Bytes encoded ahead of the stream and written at once; a broken connection loses no more encoded bytes than these.
+/// Bytes encoded ahead of the stream and written at once. A broken connection loses no more encoded bytes than these.
 const AHEAD_BYTES: usize = 65_536;
 
-/// The maximum number of encoded bytes for a peer: those ahead of the stream and one long frame, or replies to its pings.
+/// Maximum encoded bytes for a peer: those ahead of the stream and one long frame, or replies to its pings.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 
-/// The maximum number of parts in a message from a peer. An acknowledgement has one part, or two with a delimiter.
+/// Maximum parts of a message from a peer. An acknowledgement has one part, or two with a delimiter.
 const RECEIVE_PARTS_MAX: usize = 16;
 
 /// Bytes read at once. Acknowledgements are short.
 const CHUNK_BYTES: usize = 4096;
 
-/// The number of bytes that a step of a CURVE handshake counts for in the budget of a turn: it takes as long as writing
-/// that many.
+/// Bytes that a step of a CURVE handshake counts as in the budget of a turn, because it takes as long as writing that many.
 const KEYED_STEP_BYTES: usize = 65_536;
 
 /// One open stream.
@@ -50,7 +49,7 @@ pub(super) struct Wire {
     is_reached: bool,
     /// Whether the stream may have bytes to read: set by an event, cleared when a read would block.
     may_read: bool,
-    /// Bytes that were read but not parsed yet.
+    /// Bytes that were read but not parsed.
     rest: Vec<u8>,
 }
 
@@ -60,8 +59,7 @@ struct Lost;
 impl Wire {
     const NEWS: EventFlags = EventFlags::IN.union(EventFlags::OUT).union(EventFlags::RDHUP).union(EventFlags::ET);
 
-    /// Opens a wire and starts to connect as the owner of `pair`; a receiver with a key must prove that it has the matching
-    /// secret.
+    /// Opens a wire and starts to connect as the owner of `pair`. A receiver with a key must prove that it owns the key.
     ///
     /// # Errors
     /// When descriptors have run out.
@@ -96,8 +94,8 @@ impl Wire {
         (self.stream.as_fd(), Self::NEWS)
     }
 
-    /// Sends queued frames and reads what has arrived. `has_news` unless the descriptor was ready for writing alone, or not
-    /// at all. `waited` records how long each frame has waited.
+    /// Sends queued frames and reads what has arrived. `has_news` is false if the descriptor was ready for writing
+    /// only, or not at all. `waited` records how long each frame has waited.
     pub(super) fn serve(
         &mut self,
         mut exchange: Exchange<'_>,
@@ -177,7 +175,7 @@ impl Wire {
         now: Mono,
         served: &mut Served,
     ) -> Result<Progress, Lost> {
-        // Reported even if not everything is written: a stop gives up receivers that are still connecting.
+        // Reported even if not everything is written, because a stop gives up receivers that are still connecting.
         served.is_up = self.connection.peer().is_some();
         for _ in 0..LOOKS_MAX {
             while served.is_up

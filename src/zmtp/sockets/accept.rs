@@ -13,13 +13,14 @@ use crate::engine::{Connection, DisconnectReason, Peer as OtherSide, Security};
 use base::{CallerPlace, Neighbourhood, span};
 use proc::clock;
 
-/// Connections accepted per turn and listener. Each costs up to 0.2 ms, with the question whose it is, and others wait meanwhile.
+/// Maximum connections accepted per turn and listener. Each takes up to 0.2 ms, including the look-up of its owner,
+/// while others wait.
 const ACCEPTS_PER_TURN: usize = 8;
 
-/// Pause after the system had no descriptor for a connection.
+/// Pause after a failure to accept, such as a lack of descriptors.
 const REST: Duration = Duration::from_millis(100);
 
-/// Bytes of a message of a peer that is not served.
+/// Maximum bytes of a message from a peer that is not served.
 const STRANGER_BYTES_MAX: usize = 65_536;
 
 /// How often the keys are checked without an event: changes on another machine cause no event here.
@@ -46,7 +47,7 @@ impl Endpoint {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                         self.accepting.listeners[tag].has_callers = false;
                     }
-                    // It has gone while it waited; the next one may be there.
+                    // It was gone before it was accepted, but the next one may be there.
                     Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                     Err(error) => {
                         log::warn!("cannot take a connection: {error}; trying again in {}", span(REST));
@@ -69,7 +70,7 @@ impl Endpoint {
         self.accepting.keys = Some(keys);
     }
 
-    /// Closes the connections whose key is not authorised any more.
+    /// Closes the connections whose key is no longer authorised.
     pub(super) fn look_at_keys(&mut self) {
         let now = self.now;
         let Some(folder) = &mut self.accepting.keys else { return };
@@ -102,7 +103,8 @@ impl Endpoint {
         self.disconnect(id, &DisconnectReason::Unauthorised(key));
     }
 
-    /// The place of the other end of an accepted stream, and why it is not served, if it is not. A key counts more than the user.
+    /// The place of the peer of an accepted stream, and why it is not served, if it is not. A listener with keys
+    /// ignores the user.
     pub(super) fn place_of(&self, tag: usize, stream: &Stream) -> (CallerPlace, Option<String>) {
         let Some(visitor) = stream.visitor() else { return (CallerPlace::Socket, None) };
         let has_keys = matches!(self.accepting.listeners[tag].settings.security, Security::CurveServer(_));
@@ -125,7 +127,7 @@ impl Endpoint {
         let (place, refusal) = self.place_of(tag, &stream);
         let mut settings = self.accepting.listeners[tag].settings.clone();
         if let Some(why) = &refusal {
-            // It gets a sentence for each message, and no message is read.
+            // Its messages are only answered with the reason.
             settings.limits.message_bytes_max = settings.limits.message_bytes_max.min(STRANGER_BYTES_MAX);
             settings.limits.long = None;
             let from = address.map(|ip| ip.to_string()).unwrap_or_default();

@@ -6,24 +6,25 @@ use std::path::PathBuf;
 
 use base::{broadcast_socket, path_of_text, path_text};
 
-/// An endpoint that this transport can use.
+/// An address that this transport can use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// An IP address with its port; 0 takes a free one.
+    /// An IP address and a port; 0 takes a free one.
     Tcp(SocketAddr),
     /// A unix socket.
     Ipc(PathBuf),
 }
 
-/// An endpoint that this transport cannot use.
+/// An address that this transport cannot use.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is neither tcp://ADDRESS:PORT with a numeric address nor ipc:///PATH of at most {PATH_BYTES_MAX} bytes")]
 pub struct BadAddress(String);
 
-/// Longest path of a file, without the final zero byte. That of a socket is shorter, which [`super::socket_path`] gets round.
+/// Longest path of a file, without the final zero byte. The limit for sockets is lower, but [`super::socket_path`]
+/// works around it.
 const PATH_BYTES_MAX: usize = 4095;
 
-/// An endpoint that is valid in any folder: the path of a socket begins at the root, because its reader may be in another folder than its process.
+/// The address with an absolute socket path, because its reader may be in another folder than this process.
 #[must_use]
 pub fn absolute(endpoint: &str) -> String {
     match Address::parse(endpoint) {
@@ -33,7 +34,7 @@ pub fn absolute(endpoint: &str) -> String {
 }
 
 impl Address {
-    /// Reads an endpoint.
+    /// Parses an address.
     ///
     /// # Errors
     /// When it belongs to another transport or is malformed.
@@ -41,17 +42,15 @@ impl Address {
         let tcp = text.strip_prefix("tcp://").and_then(|rest| rest.parse().ok()).map(Self::Tcp);
         let ipc = || {
             let path = text.strip_prefix("ipc://")?;
-            // For libzmq, "@" means a name outside the file system, where no permission protects it.
+            // In libzmq, "@" means a name outside the file system, where no permissions protect it.
             let is_path = !path.is_empty() && !path.starts_with('@') && !path.contains('\0');
             let path = is_path.then(|| path_of_text(path))?;
             (path.as_os_str().len() <= PATH_BYTES_MAX).then_some(Self::Ipc(path))
         };
         tcp.or_else(ipc).ok_or_else(|| BadAddress(text.to_owned()))
     }
-}
 
-impl Address {
-    /// The address of broadcasts that belongs to this request address if it is a unix socket; a TCP address stays the same.
+    /// The broadcast address that belongs to this request address, if it is a unix socket. A TCP address stays the same.
     #[must_use]
     pub fn of_broadcasts(&self) -> Self {
         match self {

@@ -16,7 +16,7 @@ impl Endpoint {
             let at_the_door = self.accepting.listeners() > 0 && !peer.info.is_open() && peer.refusal.is_none();
             let is_closed = self.accepting.listeners() > 0
                 && matches!(reason, DisconnectReason::TooManyParts(_) | DisconnectReason::TooLong { .. });
-            // Its program would wait for an answer without end, and its person could not find out why.
+            // Otherwise the peer's program would wait for an answer forever, and its user could not find out why.
             let is_told = at_the_door || is_closed;
             let remedy = match reason {
                 DisconnectReason::TooLong { .. } if peer.info.is_open() && !peer.connection.subscribes() => {
@@ -33,7 +33,7 @@ impl Endpoint {
         }
     }
 
-    /// Notes a refused connection, unless there are many.
+    /// Logs a refused connection, unless there are many.
     pub(super) fn turn_away(&mut self, line: String) {
         if let Some(line) = self.accepting.refusals.turned_away(self.now, line) {
             log::warn!("{line}");
@@ -41,7 +41,7 @@ impl Endpoint {
         }
     }
 
-    /// Disconnects a peer that is not served, with the reason; false for one that is.
+    /// If a peer is not served, tells it the reason and disconnects it. Returns false for any other peer.
     pub(super) fn show_out(&mut self, id: PeerId) -> bool {
         let Some(peer) = self.peers.get_mut(id) else { return false };
         let Some(why) = &peer.refusal else { return false };
@@ -50,14 +50,14 @@ impl Endpoint {
         true
     }
 
-    /// From here on, a connection never gives way to a newcomer.
+    /// Makes sure that a connection never gives way to a newcomer.
     pub fn exempt(&mut self, id: PeerId) {
         if let Some(peer) = self.peers.get_mut(id) {
             peer.info.exempt();
         }
     }
 
-    /// The sender at the other end of a connection. Nothing is known of one that has been closed.
+    /// The sender at the other end of a connection. Nothing is known about a closed one.
     ///
     /// # Errors
     /// A sentence, if it is not served.
@@ -72,7 +72,7 @@ impl Endpoint {
         }
     }
 
-    /// Closes a connection that is not needed any more.
+    /// Closes a connection that is no longer needed.
     pub fn close(&mut self, id: PeerId) {
         self.remove(id, None);
     }
@@ -87,8 +87,8 @@ impl Endpoint {
         self.closed.push_back(Arrival { peer: id, tag: peer.tag, what: What::Closed(why) });
     }
 
-    /// Puts the deadline of a peer into the table of timers. If the deadline has moved back, that is found when the old one
-    /// is reached.
+    /// Puts the deadline of a peer into the table of timers. If the deadline was postponed, that is noticed when the
+    /// old one is reached.
     pub(super) fn arm(&mut self, id: PeerId) {
         let Some(peer) = self.peers.get_mut(id) else { return };
         let of_connection = peer.connection.poll_timeout().map(|(at, _)| at);

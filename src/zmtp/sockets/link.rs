@@ -17,11 +17,11 @@ const BROADCASTS: Tag = 1;
 pub struct Link {
     redialer: Redialer,
     prefixes: Vec<String>,
-    /// Messages sent without a connection.
+    /// Requests that wait for a connection.
     waiting: VecDeque<Vec<u8>>,
     answers: VecDeque<Vec<u8>>,
     broadcasts: VecDeque<Vec<u8>>,
-    /// Whether a connection for requests has been made since the last query.
+    /// Whether a connection for requests was made since the last [`Self::take_connected`].
     has_connected: bool,
 }
 
@@ -71,7 +71,7 @@ impl Link {
                 }
             }
             Event::Message(mut parts) => match (tag, parts.pop(), parts.len()) {
-                // The delimiter, then the body.
+                // A delimiter, then the body.
                 (REQUESTS, Some(body), 1) => self.answers.push_back(body),
                 (BROADCASTS, Some(frame), 0) => self.broadcasts.push_back(frame),
                 _ => log::debug!("a message of the controller has too many or too few frames"),
@@ -86,9 +86,7 @@ impl Link {
             self.redialer.endpoint.subscribe(peer, prefix.as_bytes());
         }
     }
-}
 
-impl Link {
     /// As [`Ports::wait`](super::Ports::wait).
     pub fn wait(&mut self, now: Mono, deadline: Option<Mono>, fds: &[BorrowedFd<'_>]) -> Vec<bool> {
         let (ready, events) = self.redialer.wait(now, deadline, fds);
@@ -121,7 +119,7 @@ impl Link {
         if let Err(why) = self.redialer.endpoint.send(peer, &[Vec::new(), body]) {
             log::debug!("a message to the controller is lost: {why:?}");
         }
-        // At once, because the next action of the agent may take longer than a write.
+        // Flushed at once, because the next action of the agent may take longer than a write.
         self.redialer.endpoint.flush();
     }
 
@@ -140,10 +138,10 @@ impl Link {
         self.redialer.take_denial()
     }
 
-    /// Connects again, because the old connection has been silent for too long.
+    /// Drops the waiting requests and connects again, because the old connection has been silent for too long.
     ///
     /// # Errors
-    /// When descriptors have run out; the old connection stays then.
+    /// Never: a failed attempt is repeated later.
     pub fn reconnect(&mut self) -> Result<(), SocketError> {
         self.waiting.clear();
         self.redialer.redial();

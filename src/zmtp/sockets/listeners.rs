@@ -25,6 +25,7 @@ pub(super) struct Accepting {
     pub(super) refusals: Refusals,
     /// The users of this machine that are served without a key.
     pub(super) loopback: Loopback,
+    /// When to accept again after a failure.
     pub(super) resumes_at: Option<Mono>,
     /// The keys that listeners with CURVE accept.
     pub(super) keys: Option<KeyFolder>,
@@ -45,7 +46,6 @@ pub(super) struct Listening {
 
 impl Accepting {
     pub(super) fn new(limits: ConnectionLimits) -> Self {
-        let counts = Counts { accepted: 0, refused: 0, disconnected: 0 };
         Self {
             listeners: Vec::new(),
             admission: Admission::new(limits),
@@ -55,7 +55,7 @@ impl Accepting {
             keys: None,
             keys_have_news: false,
             look_at: Mono::from_nanos(0),
-            counts,
+            counts: Counts::default(),
         }
     }
 
@@ -77,7 +77,7 @@ impl Accepting {
         self.resumes_at.is_none_or(|at| at <= now) && self.listeners.iter().any(|listening| listening.has_callers)
     }
 
-    /// The next time-out of the listeners and keys.
+    /// The next deadline of the listeners and keys.
     pub(super) fn poll_timeout(&self) -> Option<Mono> {
         let look_at = self.keys.as_ref().map(|_| self.look_at);
         self.resumes_at.into_iter().chain(look_at).chain(self.refusals.poll_timeout()).min()
@@ -87,14 +87,14 @@ impl Accepting {
         self.keys_have_news = true;
     }
 
-    /// What a key that a peer has proved is good for.
+    /// The rights of the key that a peer has proved.
     pub(super) fn standing_of(&self, key: Option<PublicKey>) -> CallerKey {
         let Some(key) = key else { return CallerKey::None };
         let may_command = self.keys.as_ref().is_some_and(|folder| folder.keys().commanders.contains(&key));
         if may_command { CallerKey::Commands } else { CallerKey::Authorised }
     }
 
-    /// Whether the key of a peer is authorised at present.
+    /// Whether the key of a peer is currently authorised.
     pub(super) fn is_welcome(&self, other: &OtherSide) -> bool {
         let keys = self.keys.as_ref().map(KeyFolder::keys);
         keys.zip(other.key).is_none_or(|(keys, key)| keys.authorised.contains(&key))

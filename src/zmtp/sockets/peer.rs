@@ -11,7 +11,7 @@ use crate::engine::{Connection, Event};
 use base::{CallerPlace, Mono, Neighbourhood};
 
 slotmap::new_key_type! {
-    /// Names a peer. It is never reused: a new peer in the same slot has another generation.
+    /// Identifies a peer. It is never reused: a new peer in the same slot has another generation.
     pub struct PeerId;
 }
 
@@ -29,7 +29,7 @@ impl PeerId {
     }
 }
 
-/// The socket of the owner that a peer belongs to: the number of the listener, or a number that the owner chose.
+/// The socket that a peer belongs to: the index of the listener, or a number that the owner of the endpoint chose.
 pub type Tag = usize;
 
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub(super) struct Peer {
     pub(super) tag: Tag,
     /// Address of its machine, if it was accepted by a listener.
     pub(super) address: Option<IpAddr>,
-    /// Its place, as it was when it was accepted.
+    /// Its place, as found when it was accepted.
     pub(super) place: CallerPlace,
     /// Why it is not served, if it is not.
     pub(super) refusal: Option<String>,
@@ -51,15 +51,15 @@ pub(super) struct Peer {
     pub(super) is_unsent: bool,
     /// Latest time to write output that was held back for batching.
     pub(super) write_by: Option<Mono>,
-    /// Whether the stream takes nothing at present; the poller reports when it does.
+    /// Whether the stream currently takes no bytes. The poller reports when it does again.
     pub(super) is_blocked: bool,
-    /// Whether it is not read until it has taken its output.
+    /// Whether nothing is read from it until it has taken its output.
     pub(super) is_held_back: bool,
-    /// Whether it has sent its last byte: it is read until that arrives.
+    /// Whether it has sent its last byte, so that it is read until the end.
     pub(super) has_ended: bool,
     /// The deadline in the table of timers.
     pub(super) armed: Option<Mono>,
-    /// The bytes that it makes us hold, as counted last.
+    /// The bytes that it makes us hold, as last counted.
     pub(super) share: Share,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct Peer {
 pub(super) enum Chunk {
     /// This many bytes.
     Bytes(usize),
-    /// Nothing at present.
+    /// Nothing is available.
     Nothing,
     /// The stream has ended; `None` for an orderly end.
     Over(Option<io::Error>),
@@ -98,7 +98,7 @@ impl Peer {
     /// Updates its facts after an event.
     pub(super) fn note(&mut self, now: Mono, event: &Event) {
         match event {
-            // It keeps the first place to be given away.
+            // It stays a connection in its handshake for admission, which gives way first.
             Event::Opened(_) if self.refusal.is_some() => {}
             Event::Opened(_) => self.info.opened(now, self.connection.subscribes()),
             Event::Message(_) | Event::TooLong(..) => self.info.heard(now, true),

@@ -1,7 +1,7 @@
-//! A client's connection with many requests in flight: each answer is told by the number of its request. Beside it, broadcasts with
-//! one prefix.
+//! A client's connection with many requests in flight, whose answers are matched by number. Optionally also broadcasts
+//! with one prefix.
 //!
-//! Requests are sent again with each new connection until they are answered, so each of them must be one that may arrive twice.
+//! Requests are sent again on each new connection until they are answered, so each must be one that may arrive twice.
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
@@ -16,7 +16,7 @@ use proc::clock;
 const REQUESTS: Tag = 0;
 const BROADCASTS: Tag = 1;
 
-/// A message of the controller.
+/// A message from the controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piped {
     /// The answer to the request with this number: the frames after the delimiter.
@@ -35,7 +35,7 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// Begins to connect: for requests, and for broadcasts with an endpoint and a prefix.
+    /// Begins to connect, for requests and, if an endpoint and a prefix are given, for broadcasts.
     ///
     /// # Errors
     /// When an endpoint is malformed, or descriptors have run out.
@@ -52,7 +52,7 @@ impl Pipe {
         Ok(Self { redialer, prefix, last: 0, unanswered: BTreeMap::new() })
     }
 
-    /// Sends a request, at the latest with the next wait, and returns its number.
+    /// Sends a request, during the next wait at the latest, and returns its number.
     pub fn send(&mut self, body: Vec<u8>) -> u32 {
         self.last = self.last.wrapping_add(1);
         self.transmit(self.last, &body);
@@ -66,8 +66,8 @@ impl Pipe {
         self.unanswered.len()
     }
 
-    /// Waits until a message has arrived, one of `fds` is readable, or the deadline has passed; returns which of `fds` are readable,
-    /// and the messages.
+    /// Waits until a message has arrived, one of `fds` is readable, or the deadline has passed. Returns which of `fds`
+    /// are readable, and the messages.
     pub fn wait(&mut self, deadline: Option<Mono>, fds: &[BorrowedFd<'_>]) -> (Vec<bool>, Vec<Piped>) {
         let (ready, events) = self.redialer.wait(clock::now().mono, deadline, fds);
         (ready, events.into_iter().filter_map(|(tag, event)| self.take(tag, event)).collect())
@@ -109,7 +109,7 @@ impl Pipe {
         is_ours.then(|| Piped::Answer(number, parts.split_off(2)))
     }
 
-    /// Without a connection, the request leaves with the next one.
+    /// Sends a request if there is a connection. Otherwise it is sent on the next one.
     fn transmit(&mut self, number: u32, body: &[u8]) {
         let Some(peer) = self.redialer.open(REQUESTS) else { return };
         let parts = [number.to_be_bytes().to_vec(), Vec::new(), body.to_vec()];

@@ -1,4 +1,4 @@
-//! The one wait of a loop: all peers by one epoll descriptor, and the descriptors of the loop itself.
+//! The single wait of a loop: for all peers, through one epoll descriptor, and for the loop's own descriptors.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use proc::readable;
 
-/// Events taken at once; further ones are ready again in the next turn.
+/// Maximum events taken at once. Further ones are reported in the next turn.
 const EVENTS_MAX: usize = 256;
 
 /// An event on a descriptor.
@@ -20,7 +20,7 @@ pub(super) struct Ready {
     pub(super) key: u64,
     pub(super) readable: bool,
     pub(super) writable: bool,
-    /// Whether the other side sends nothing more, or an error is pending.
+    /// Whether the peer sends nothing more, or an error is pending.
     pub(super) ended: bool,
 }
 
@@ -34,7 +34,7 @@ impl Poller {
         Ok(Self { epoll: epoll::create(CreateFlags::CLOEXEC)? })
     }
 
-    /// Watches a descriptor edge-triggered: after an event, read until nothing is left.
+    /// Watches a descriptor edge-triggered. After an event, read until nothing is left.
     pub(super) fn add(&self, fd: impl AsFd, key: u64, writable: bool) -> io::Result<()> {
         Ok(epoll::add(&self.epoll, fd, EventData::new_u64(key), flags(writable))?)
     }
@@ -44,7 +44,7 @@ impl Poller {
         Ok(epoll::modify(&self.epoll, fd, EventData::new_u64(key), flags(writable))?)
     }
 
-    /// Waits; returns which of the foreign descriptors are readable, and the events of the watched ones.
+    /// Waits. Returns which of `fds` are readable, and the events of the watched descriptors.
     pub(super) fn wait(&self, fds: &[BorrowedFd<'_>], timeout: Option<Duration>) -> (Vec<bool>, Vec<Ready>) {
         let all = std::iter::once(self.epoll.as_fd()).chain(fds.iter().copied());
         let mut readable = readable::wait(all, timeout).into_iter();
@@ -54,7 +54,8 @@ impl Poller {
     }
 
     fn take(&self) -> Vec<Ready> {
-        // Not on the heap: an allocation of this size makes glibc tidy all small free blocks, several times for each task.
+        // Not on the heap: an allocation of this size makes glibc consolidate all small free blocks, several times for
+        // each task.
         let mut room = [const { MaybeUninit::uninit() }; EVENTS_MAX];
         let events = match epoll::wait(&self.epoll, &mut room, Some(&Timespec::default())) {
             Ok((events, _)) => events,

@@ -17,27 +17,27 @@ use crate::port::{LINGER, SocketError, SuspendedPorts, Suspension, Unsendable};
 use base::{AllowCommands, Caller, Loopback, Mono, Right};
 use proc::clock;
 
-/// A subscriber sends nothing but subscriptions, which are short.
+/// Maximum bytes of a message from a subscriber, which sends only subscriptions.
 const SUBSCRIBER_MESSAGE_BYTES_MAX: usize = 4096;
 
-/// Text for an endpoint that is not open.
+/// The text for an endpoint that is not open.
 const CLOSED: &str = "off";
 
 /// Limits and security for peers.
 #[derive(Clone, Debug)]
 pub struct PortSettings {
-    /// Per-connection limits.
+    /// Limits of each connection.
     pub limits: Limits,
     /// Authentication.
     pub security: Security,
-    /// Limits across all connections.
+    /// Limits for all connections together.
     pub places: ConnectionLimits,
-    /// A unix socket that also takes requests; the one for broadcasts is beside it.
+    /// A unix socket that also takes requests. The one for broadcasts is beside it.
     pub local: Option<Address>,
-    /// Whether the unix socket is optional, because its users can also use the TCP address: it need not be made if the file
-    /// system or the length of the path does not allow it.
+    /// Whether the unix socket is optional, because its users can also use the TCP address. It is then left out if the
+    /// file system or the length of the path does not allow it.
     pub local_may_fail: bool,
-    /// Maximum number of prefixes of all subscribers together; one may have a tenth.
+    /// Maximum number of prefixes of all subscribers together. One subscriber may have a tenth.
     pub subscriptions_max: usize,
     /// The users of this machine that are served by TCP without a key.
     pub loopback: Loopback,
@@ -46,9 +46,9 @@ pub struct PortSettings {
 /// The listeners that are being opened.
 struct Opening {
     endpoint: Endpoint,
-    /// Those of the program before this one in this process.
+    /// The ports of the previous program in this process.
     before: SuspendedPorts,
-    /// For each listener: the type of its peers, its address, and its number in `before`, if it is from there.
+    /// For each listener: its socket type, its address, and its index in `before`, if it is from there.
     listeners: Vec<(Kind, String, Option<usize>)>,
 }
 
@@ -58,19 +58,19 @@ pub struct Ports {
     endpoint: Endpoint,
     requests: String,
     broadcasts: String,
-    /// For each listener, by its tag: the type of its peers, its address, and its number in `before`.
+    /// For each listener, by its tag: its socket type, its address, and its index in `before`, if it is from there.
     listeners: Vec<(Kind, String, Option<usize>)>,
-    /// The connections that are to be continued.
+    /// The connections that can be continued.
     before: SuspendedPorts,
     subscribers: SecondaryMap<PeerId, Subscriptions>,
     quota: SubscriptionQuota,
     /// Prefix of the messages that are made only on demand.
     watchable: String,
-    /// Requests that were too long, as far as they were kept.
+    /// The kept parts of requests that were too long.
     too_long: VecDeque<(Vec<Vec<u8>>, TooLong)>,
-    /// Closed request connections that the owner has not been told of.
+    /// Closed request connections that the owner has not polled.
     closed: VecDeque<PeerId>,
-    /// Number of subscribers that may want such a message.
+    /// Number of subscribers that may want a message with the prefix `watchable`.
     watchers: usize,
 }
 
@@ -88,7 +88,7 @@ impl Ports {
         Self::open(Some(rep_endpoint), Some(pub_endpoint), watchable, settings)
     }
 
-    /// The same, with either port optional. The sockets of `settings.local` are added, or replace them.
+    /// As [`Self::bind`], with optional ports. The sockets of `settings.local` are added, or replace a missing port.
     ///
     /// # Errors
     /// See [`Self::bind`].
@@ -101,7 +101,7 @@ impl Ports {
         Self::continue_with(SuspendedPorts::default(), rep_endpoint, pub_endpoint, watchable, settings)
     }
 
-    /// The same, with the listeners of the program before this one in this process, as far as the addresses are the same.
+    /// As [`Self::open`], with the listeners of the previous program in this process, as far as the addresses are the same.
     /// [`Self::resume`] continues the connections.
     ///
     /// # Errors
@@ -122,7 +122,7 @@ impl Ports {
         let broadcasts = pub_endpoint.map(|text| opening.listen(text, Kind::Xpub, settings)).transpose()?;
         let mut local = [None, None];
         if let Some(path) = &settings.local {
-            // The socket for requests is made last: when it exists, the other one does too, and the agents use both.
+            // The socket for requests is made last. When it exists, so does the other one, and the agents use both.
             let of_broadcasts = opening.listen(&path.of_broadcasts().to_string(), Kind::Xpub, settings);
             let bound = of_broadcasts
                 .and_then(|broadcasts| Ok([opening.listen(&path.to_string(), Kind::Router, settings)?, broadcasts]));
@@ -132,7 +132,7 @@ impl Ports {
                     log::info!("programs of this machine may use {} and {} as well", shown[0], shown[1]);
                     local = bound.map(Some);
                 }
-                // An obstacle for the agents too, which the next start would meet again.
+                // The socket stays out if the file system or the path does not allow it, as at the next start.
                 Err(error) if settings.local_may_fail && !error.is_taken() => {
                     log::info!("{error}; all requests come by TCP");
                 }
@@ -156,12 +156,13 @@ impl Ports {
         })
     }
 
-    /// Accepts the keys that are in the folder at each moment: see [`Endpoint::watch_keys`].
+    /// Accepts the keys that are currently in the folder: see [`Endpoint::watch_keys`].
     pub fn watch_keys(&mut self, keys: KeyFolder) {
         self.endpoint.watch_keys(keys);
     }
 
-    /// Continues the connections of the program before this one in this process. Call it when the keys are known.
+    /// Continues the connections of the previous program in this process. Call it after [`Self::watch_keys`], if there
+    /// are keys.
     pub fn resume(&mut self) {
         for (number, peer) in self.before.take_peers() {
             let Some(tag) = self.listeners.iter().position(|(.., before)| *before == Some(number)) else { continue };
@@ -200,7 +201,7 @@ impl Ports {
         None
     }
 
-    /// Sends each subscriber the frame for it.
+    /// Sends each subscriber the frame chosen for it.
     fn publish_each<'a>(&mut self, frame_for: impl Fn(Caller) -> &'a [u8]) {
         for (peer, asked) in &self.subscribers {
             let Ok(caller) = self.endpoint.caller(peer) else { continue };
@@ -230,7 +231,7 @@ impl Ports {
         let Some(asked) = self.subscribers.get_mut(peer) else { return };
         let watchable = self.watchable.as_bytes();
         let counts = |asked: &Subscriptions| (asked.len(), usize::from(asked.may_match(watchable)));
-        // A stranger decides how often this runs: it must not depend on the number of other subscriptions.
+        // Any peer decides how often this runs, so its cost must not depend on the number of other subscriptions.
         let (len, watches) = counts(asked);
         change(asked);
         let (len_after, watches_after) = counts(asked);
@@ -290,13 +291,13 @@ impl Ports {
         &self.broadcasts
     }
 
-    /// Waits until a message has arrived, one of `fds` is readable, or the deadline has passed; returns for each of `fds`
-    /// whether it is readable.
+    /// Waits until a message has arrived, one of `fds` is readable, or the deadline has passed. Returns for each of
+    /// `fds` whether it is readable.
     pub fn wait(&mut self, now: Mono, deadline: Option<Mono>, fds: &[BorrowedFd<'_>]) -> Vec<bool> {
         self.endpoint.wait(now, deadline, fds)
     }
 
-    /// The next request, if there is one: first a frame that identifies the peer, then the frames that it sent.
+    /// The next request, if there is one: a frame that identifies the peer, then the frames that it sent.
     pub fn receive(&mut self) -> Option<Vec<Vec<u8>>> {
         while let Some(arrival) = self.endpoint.poll_event() {
             let request = self.take(arrival);
@@ -307,18 +308,18 @@ impl Ports {
         None
     }
 
-    /// The next request that was too long: what [`Self::receive`] would return of it, but for the frame that is too long.
+    /// The next request that was too long: what [`Self::receive`] would return, without the frame that was too long.
     pub fn poll_too_long(&mut self) -> Option<(Vec<Vec<u8>>, TooLong)> {
         self.too_long.pop_front()
     }
 
-    /// The next peer that has disconnected: it sends nothing more and accepts no answer. All its requests have been
+    /// The next peer that has disconnected. It sends nothing more and accepts no answer, and all its requests have been
     /// received.
     pub fn poll_closed(&mut self) -> Option<Vec<u8>> {
         self.closed.pop_front().map(PeerId::to_bytes)
     }
 
-    /// Marks a connection as that of an agent: it is not closed in favour of a new connection, however long it is silent.
+    /// Marks a connection as an agent's: it is not closed in favour of a new connection, however long it is silent.
     pub fn exempt(&mut self, peer: &[u8]) {
         if let Some(peer) = PeerId::from_bytes(peer) {
             self.endpoint.exempt(peer);
@@ -334,7 +335,7 @@ impl Ports {
     }
 
     /// Sends an answer: the frames of a request up to its delimiter, then the body. The answer may be held back for
-    /// `delay_max`, to share a write with another message to the same peer.
+    /// `delay_max` to share a write with another message to the same peer.
     ///
     /// # Errors
     /// When the peer has disconnected or does not read.
@@ -347,12 +348,12 @@ impl Ports {
         }
     }
 
-    /// Sends to every subscriber that reads; the message may be lost.
+    /// Sends a message to every subscriber that reads. It may be lost.
     pub fn publish(&mut self, frame: &[u8]) {
         self.publish_each(|_| frame);
     }
 
-    /// The same of the state of a task with a command: `hidden` is for subscribers that may not see commands.
+    /// Publishes the state of a task with a command. Subscribers that may not see commands get `hidden`.
     pub fn show(&mut self, frame: &[u8], hidden: &[u8], allow: AllowCommands) {
         self.publish_each(|caller| if allow.admits(caller, Right::Commands) { frame } else { hidden });
     }
@@ -369,14 +370,15 @@ impl Ports {
         self.endpoint.connections()
     }
 
-    /// Whether there is a connection that no agent has: each of them has one for its requests, and at most one for broadcasts.
+    /// Whether there is a connection that is not an agent's. Each agent has one for its requests, and at most one for
+    /// broadcasts.
     #[must_use]
     pub fn has_guests(&self) -> bool {
         let agents = self.endpoint.exempted();
         self.endpoint.connections() > agents + self.subscribers.len() || self.subscribers.len() > agents
     }
 
-    /// Hands all sent messages over to the kernel.
+    /// Passes all sent messages to the kernel.
     pub fn flush(&mut self) {
         self.endpoint.flush();
     }

@@ -1,4 +1,4 @@
-//! All peers of one loop.
+//! The endpoint: all listeners and peers of one loop.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
@@ -17,23 +17,23 @@ use crate::engine::{Connection, DisconnectReason, Event, Settings};
 use base::{IncidentKind, Mono};
 use proc::{clock, incidents};
 
-/// Bytes of one peer that are read before the others have their turn.
+/// Bytes read from one peer before the others have their turn.
 const CHUNK_BYTES: usize = 16_384;
 
-/// Chunks that are read in one turn from all peers together, so that timers and other descriptors are not delayed for long.
+/// Maximum chunks read in one turn from all peers together, so that timers and other descriptors are not delayed for long.
 const CHUNKS_PER_TURN: usize = 64;
 
-/// Bytes that are read in one turn. A chunk may contain thousands of commands without an event, such as PING.
+/// Maximum bytes read in one turn. A chunk may contain thousands of commands that cause no event, such as PING.
 const BYTES_PER_TURN: usize = 16 * CHUNK_BYTES;
 
-/// Events of one turn. A subscription has at least three bytes, so the input of one turn may contain a hundred thousand of
-/// them.
+/// Maximum events of one turn. A subscription may be as short as three bytes, so the input of one turn may contain
+/// almost a hundred thousand.
 const EVENTS_PER_TURN: usize = 1024;
 
-/// Poller keys of listeners; those of peers have a small number in their lower half.
+/// The first poller key of listeners. Keys of peers have a small number in their lower half, so they do not collide.
 const LISTENER_KEY: u64 = u64::MAX - 1000;
 
-/// Poller key of the key folder.
+/// The poller key of the key folder.
 pub(super) const KEYS_KEY: u64 = LISTENER_KEY - 1;
 
 /// An event of a peer.
@@ -52,7 +52,7 @@ pub struct Arrival {
 pub enum What {
     /// An event of the protocol.
     Event(Event),
-    /// It has gone, or was disconnected; the reason, if it is known. No further event follows.
+    /// It is gone or was disconnected, for this reason if it is known. No further event follows.
     Closed(Option<DisconnectReason>),
 }
 
@@ -79,7 +79,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// For no peers.
+    /// An endpoint without listeners and peers.
     ///
     /// # Errors
     /// When descriptors have run out.
@@ -102,7 +102,8 @@ impl Endpoint {
         })
     }
 
-    /// Listens; the first call gives the tag 0, the next one 1. Returns the address with the port that was taken for 0.
+    /// Listens on an address. The first call uses the tag 0, the next one 1. Returns the address with the actual port
+    /// instead of 0.
     ///
     /// # Errors
     /// When the address is in use or not local.
@@ -112,7 +113,7 @@ impl Endpoint {
         Ok(bound)
     }
 
-    /// The same, with a listener that exists.
+    /// As [`Self::listen`], with an existing listener.
     pub(super) fn listen_with(&mut self, listener: Listener, settings: Settings) -> io::Result<()> {
         let tag = self.accepting.listeners();
         self.poller.add(&listener, LISTENER_KEY + tag as u64, false)?;
@@ -120,7 +121,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Begins to connect; the peer opens or closes later.
+    /// Begins to connect. An event later says whether that succeeds.
     ///
     /// # Errors
     /// When descriptors have run out, or the connection is refused at once.
@@ -145,7 +146,7 @@ impl Endpoint {
         Ok(id)
     }
 
-    /// Number of connections that are open or being made.
+    /// Number of connections that are open or in progress.
     pub fn connections(&self) -> usize {
         self.peers.len()
     }
@@ -156,7 +157,7 @@ impl Endpoint {
         self.peers.values().filter(|peer| peer.info.is_exempt()).count()
     }
 
-    /// Waits for events of peers, for one of `fds`, or for the deadline; returns which of `fds` are readable.
+    /// Waits for events of peers, for one of `fds`, or for the deadline. Returns which of `fds` are readable.
     pub fn wait(&mut self, now: Mono, deadline: Option<Mono>, fds: &[BorrowedFd<'_>]) -> Vec<bool> {
         self.now = now;
         self.flush();
@@ -185,9 +186,9 @@ impl Endpoint {
 
     /// Updates the bytes that a peer makes us hold.
     ///
-    /// | a peer | counts | is stalled |
+    /// | a peer that | counts | is stalled |
     /// |---|---|---|
-    /// | has sent an incomplete message | yes | since its first byte, or the message before |
+    /// | has sent an incomplete message | yes | since the first byte of it, or the previous message |
     /// | reads none of its output | yes | since the last byte that it took |
     /// | has output to be written in this turn | yes | no: [`Self::flush`] comes first |
     pub(super) fn count(&mut self, id: PeerId) {
@@ -258,7 +259,7 @@ impl Endpoint {
                 Some(reading) => reading,
                 None => self.read()?,
             };
-            // It may have been disconnected while its last input was parsed.
+            // It may have been disconnected since its last input was parsed.
             let Some(peer) = self.peers.get_mut(id) else { continue };
             let mut input = &self.input[bytes.clone()];
             let outcome = peer.connection.handle_input(self.now, &mut input);
@@ -285,7 +286,7 @@ impl Endpoint {
         }
     }
 
-    /// Reads a chunk of the next ready peer.
+    /// Reads a chunk from the next ready peer.
     fn read(&mut self) -> Option<(PeerId, Range<usize>)> {
         while self.chunks_left > 0
             && self.bytes_left > 0

@@ -29,7 +29,7 @@ pub(super) struct Redialer {
     pub(super) endpoint: Endpoint,
     targets: Vec<Target>,
     settings: LinkSettings,
-    /// The reason of the last refusal, until it is queried or an attempt succeeds.
+    /// The reason of the last refusal, until it is taken or an attempt succeeds.
     denial: Option<Denial>,
 }
 
@@ -41,7 +41,7 @@ struct Target {
 }
 
 impl Target {
-    /// An attempt could not be begun. The rest of the round follows at once.
+    /// An attempt could not be started. The rest of the round follows at once.
     fn fail(&mut self, now: Mono) {
         self.redial.handle_failed(now);
         if self.route.has_more() {
@@ -100,7 +100,7 @@ impl Redialer {
         deadline: Option<Mono>,
         fds: &[BorrowedFd<'_>],
     ) -> (Vec<bool>, Vec<(Tag, Event)>) {
-        // A name is looked up as long as it takes.
+        // A look-up of a name has no deadline.
         let to_dial = self.targets.iter().filter(|target| target.route.fd().is_none());
         let dial_at = to_dial.filter_map(|target| target.redial.poll_timeout());
         let looked_up = self.targets.iter().filter_map(|target| target.route.fd());
@@ -120,7 +120,7 @@ impl Redialer {
         let target = &mut self.targets[tag];
         let redial = &mut target.redial;
         match what {
-            // A connection that was given up before does not matter any more.
+            // A connection that was given up earlier no longer matters.
             _ if redial.current() != Some(peer) => None,
             What::Closed(why) => {
                 let was_open = redial.open().is_some();

@@ -1,7 +1,7 @@
 //! A client's connection: one request at a time, and its answer.
 //!
-//! Each request begins with a number in a frame of its own, which comes back with the answer: so a late answer to an
-//! earlier request is not mistaken for the answer to the present one. A request without a connection waits for one.
+//! Each request begins with a number in a separate frame, which the answer returns. So a late answer to an earlier
+//! request is not mistaken for the answer to the current one. Without a connection, a request waits for one.
 
 use std::os::fd::BorrowedFd;
 
@@ -16,7 +16,7 @@ use proc::clock;
 pub enum Outcome {
     /// The frames after the delimiter.
     Answer(Vec<Vec<u8>>),
-    /// The other side will never answer.
+    /// The peer will never answer.
     Denied(Denial),
     /// The deadline has passed.
     Silence,
@@ -26,14 +26,14 @@ pub enum Outcome {
     Interrupted,
 }
 
-/// What becomes of a request when its connection ends.
+/// What happens to a request when its connection ends.
 #[derive(Clone, Copy, Debug)]
 enum Ending {
-    /// The answer is awaited on.
+    /// The wait for an answer continues.
     Ignore,
     /// The next connection gets the request again.
     Repeat,
-    /// There will be no answer; nor if there is no connection by this moment.
+    /// The request is lost. It is also lost if there is no connection by this moment.
     Tell(Mono),
 }
 
@@ -42,7 +42,7 @@ enum Ending {
 pub struct Requester {
     redialer: Redialer,
     number: u32,
-    /// The present request, until it has been sent.
+    /// The current request, until it has been sent.
     waiting: Option<Vec<u8>>,
 }
 
@@ -55,20 +55,20 @@ impl Requester {
         Ok(Self { redialer: Redialer::dial_all(&[(endpoint, Kind::Dealer)], settings)?, number: 0, waiting: None })
     }
 
-    /// Sends a request and waits for its answer, until the deadline or until `interrupt` is readable. An earlier request
-    /// without an answer is dropped.
+    /// Sends a request and waits for its answer, until the deadline or until `interrupt` is readable. An earlier
+    /// unanswered request is dropped.
     pub fn exchange(&mut self, body: Vec<u8>, until: Mono, interrupt: Option<BorrowedFd<'_>>) -> Outcome {
         self.ask(body, until, interrupt, Ending::Ignore)
     }
 
-    /// The same with a request that may be carried out more than once: a connection that opens while the answer is awaited gets it
-    /// again, because the one before has taken the request or its answer with it.
+    /// As [`Self::exchange`], for a request that may be carried out more than once. It is sent again on each connection
+    /// that opens during the wait, because the previous one may have lost the request or its answer.
     pub fn exchange_repeatable(&mut self, body: Vec<u8>, until: Mono, interrupt: Option<BorrowedFd<'_>>) -> Outcome {
         self.ask(body, until, interrupt, Ending::Repeat)
     }
 
-    /// The same with a request that is sent once, to a peer that keeps its connection until it answers. There must be a connection by
-    /// `connect_by`.
+    /// As [`Self::exchange`], for a request that is sent once, to a peer that keeps its connection until it answers.
+    /// There must be a connection by `connect_by`.
     pub fn exchange_once(
         &mut self,
         body: Vec<u8>,

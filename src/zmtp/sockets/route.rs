@@ -1,7 +1,7 @@
 //! The ways to a controller: one address, or several addresses and names, `tcp://NAME:PORT,IP:PORT`, which are tried in turn.
 //!
-//! A name is looked up anew for each attempt, on a thread, because a name server may take longer than a loop may. All that a route
-//! leads to is one round; the next round begins with the way that led to the last connection.
+//! A name is looked up anew for each attempt, on a thread, because a name server may take longer than a loop can wait.
+//! One pass over all ways is a round. The next round begins with the way that led to the last connection.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,7 +14,7 @@ use super::address::{Address, BadAddress};
 use base::{Host, split_tcp};
 use proc::background::Bell;
 
-/// One of the ways.
+/// One way to the controller.
 #[derive(Clone, Debug)]
 enum Way {
     Fixed(Address),
@@ -44,17 +44,17 @@ struct LookUp {
 pub(super) struct Route {
     text: String,
     ways: Vec<Way>,
-    /// The way that is tried.
+    /// The index of the way being tried.
     present: usize,
-    /// The ways that are left of this round.
+    /// Number of ways left in this round.
     left: usize,
-    /// Addresses of the present name.
+    /// The remaining addresses of the current name.
     found: VecDeque<SocketAddr>,
     look_up: Option<LookUp>,
 }
 
 impl Route {
-    /// Reads an endpoint.
+    /// Parses an endpoint.
     pub(super) fn parse(text: &str) -> Result<Self, BadAddress> {
         let ways = match Address::parse(text) {
             Ok(address) => vec![Way::Fixed(address)],
@@ -68,7 +68,7 @@ impl Route {
         &self.text
     }
 
-    /// The next attempt. Call it when the last one has ended, or the descriptor is readable.
+    /// The next attempt. Call it when the previous one has ended or the descriptor is readable.
     pub(super) fn next(&mut self) -> Next {
         if let Some(look_up) = &self.look_up {
             look_up.bell.take();
@@ -108,7 +108,7 @@ impl Route {
         self.left > 0 || !self.found.is_empty()
     }
 
-    /// The last attempt has led to a connection: the next round begins there.
+    /// The last attempt has succeeded, so the next round begins with its way.
     pub(super) fn has_led_there(&mut self) {
         self.present = (self.present + self.ways.len() - 1) % self.ways.len();
         self.left = 0;

@@ -9,26 +9,26 @@ use super::reactor::Endpoint;
 use crate::engine::DisconnectReason;
 use crate::port::Unsendable;
 
-/// Maximum batching delay. A peer that does not read is disconnected after a while; output that was not offered to it must
-/// stay far below that time.
+/// Maximum batching delay. A peer that does not read for a while is disconnected, so output must be offered to it much
+/// sooner.
 const UNHURRIED_MAX: Duration = Duration::from_secs(1);
 
 impl Endpoint {
     /// Queues a message for a peer until [`Self::flush`]. A peer with a full queue is disconnected.
     ///
     /// # Errors
-    /// When it has gone, is not open yet, or does not read.
+    /// When the peer is gone, is not open yet, or does not read.
     pub fn send<Part: AsRef<[u8]>>(&mut self, id: PeerId, parts: &[Part]) -> Result<(), Unsendable> {
         self.encode_or_disconnect(id, parts)?;
         self.mark_unsent(id);
         Ok(())
     }
 
-    /// The same as [`Self::send`], but with a full queue the message is dropped, and the peer stays: then it returns
-    /// `false`.
+    /// As [`Self::send`], but if the queue is full, the message is dropped and the peer stays. Returns whether the
+    /// message was queued.
     ///
     /// # Errors
-    /// When it has gone, or is not open yet.
+    /// When the peer is gone or is not open yet.
     pub fn offer<Part: AsRef<[u8]>>(&mut self, id: PeerId, parts: &[Part]) -> Result<bool, Unsendable> {
         let taken = self.encode(id, parts)?;
         if taken {
@@ -37,8 +37,8 @@ impl Endpoint {
         Ok(taken)
     }
 
-    /// The same as [`Self::send`], for a message that may be delayed this long to share the write of another message to the
-    /// same peer; at most a second.
+    /// As [`Self::send`], for a message that may be delayed this long, but at most a second, to share a write with
+    /// another message to the same peer.
     ///
     /// # Errors
     /// See [`Self::send`].
@@ -71,7 +71,7 @@ impl Endpoint {
         let peer = self.peers.get_mut(id).filter(|peer| peer.connection.peer().is_some());
         let peer = peer.ok_or(Unsendable::NoPeer)?;
         if peer.connection.send(self.now, parts).is_err() {
-            // The queued output may not have been tried yet.
+            // The stream may not have been offered the queued output yet.
             self.write(id);
             let Some(peer) = self.peers.get_mut(id) else { return Err(Unsendable::NoPeer) };
             if peer.connection.send(self.now, parts).is_err() {

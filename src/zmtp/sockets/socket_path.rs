@@ -1,5 +1,5 @@
-//! Paths of unix sockets of any length. The kernel takes short ones only; a longer one is named by its folder, which is open, and its
-//! name there.
+//! Unix socket paths of any length. The kernel accepts only short ones. A longer one is replaced by the descriptor of
+//! its folder in `/proc` and its name in that folder.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, open};
 
-/// Longest path that the kernel takes, without the final zero byte.
+/// Longest path that the kernel accepts, without the final zero byte.
 pub const PATH_BYTES_MAX: usize = 107;
 
-/// A path that the kernel takes, as long as this value lives.
+/// A path that the kernel accepts as long as this value lives.
 #[derive(Debug)]
 pub(super) struct SocketPath {
     path: PathBuf,
@@ -39,7 +39,7 @@ impl SocketPath {
     }
 }
 
-/// Connects to a unix socket, and waits for that.
+/// Connects to a unix socket, and blocks until that is done.
 ///
 /// # Errors
 /// As [`UnixStream::connect`].

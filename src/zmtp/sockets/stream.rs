@@ -27,7 +27,7 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// Begins to connect; the first successful write, or an error, shows the result.
+    /// Begins to connect. The first successful write, or an error, shows the result.
     pub(crate) fn connect(address: &Address) -> io::Result<Self> {
         match address {
             Address::Tcp(address) => {
@@ -44,7 +44,7 @@ impl Stream {
     }
 
     fn tcp(stream: TcpStream) -> io::Result<Self> {
-        // An answer is one small write, and a client waits for it.
+        // An answer is one small write for which a client waits.
         stream.set_nodelay(true)?;
         setsockopt(&stream, sockopt::KeepAlive, &true)?;
         setsockopt(&stream, sockopt::TcpKeepIdle, &KEEPALIVE_IDLE_SECONDS)?;
@@ -67,7 +67,7 @@ impl Stream {
         })
     }
 
-    /// The process at the other end, by TCP.
+    /// The process at the other end of a TCP stream.
     pub(super) fn visitor(&self) -> Option<Visitor> {
         match self {
             Self::Tcp(stream) => Some(Visitor::of_stream(stream)),
@@ -134,7 +134,7 @@ pub(super) enum Listener {
     Ipc(UnixListener, SocketFile),
 }
 
-/// The file of a bound socket: another process may have put its own in the same place since.
+/// The file of a bound socket. Its identity shows whether another process has replaced it.
 #[derive(Debug)]
 pub(super) struct SocketFile {
     path: PathBuf,
@@ -142,7 +142,7 @@ pub(super) struct SocketFile {
 }
 
 impl Listener {
-    /// Binds; returns the address with the port that was taken for 0.
+    /// Binds a listener. Returns the address with the actual port instead of 0.
     pub(super) fn bind(address: &Address) -> io::Result<(Self, Address)> {
         match address {
             Address::Tcp(address) => {
@@ -163,7 +163,7 @@ impl Listener {
         }
     }
 
-    /// Continues a listener of this address that the program before this one in this process has left open.
+    /// Continues a listener for this address that the previous program in this process has left open.
     pub(super) fn adopt(fd: OwnedFd, address: &Address) -> io::Result<Self> {
         Ok(match address {
             Address::Tcp(_) => Self::Tcp(TcpListener::from(fd)),
@@ -191,12 +191,12 @@ impl Listener {
     }
 }
 
-/// Binds a unix socket. A socket without a listening process is the remains of a killed process and is replaced. No other
+/// Binds a unix socket. A socket without a listening process was left by a killed process and is replaced. No other
 /// file is.
 fn bind_ipc(path: &Path) -> io::Result<UnixListener> {
     match bind_private(path) {
         Err(in_use) if in_use.kind() == io::ErrorKind::AddrInUse => {
-            // A connection to a regular file is refused as well.
+            // Checked first, because a connection to a regular file is refused as well.
             let Some(found) = identity_of_socket(path) else {
                 return Err(io::Error::new(
                     io::ErrorKind::AlreadyExists,
@@ -223,7 +223,7 @@ fn bind_ipc(path: &Path) -> io::Result<UnixListener> {
     }
 }
 
-/// Binds a socket that only its owner can open, from its first moment on: the wire has no authentication, and a connection
+/// Binds a socket that only its owner can open, from its creation on: the wire has no authentication, and a connection
 /// made before a later chmod would stay.
 fn bind_private(path: &Path) -> io::Result<UnixListener> {
     // The umask applies to the whole process. A file that another thread creates meanwhile has fewer permissions, never
@@ -235,7 +235,7 @@ fn bind_private(path: &Path) -> io::Result<UnixListener> {
     bound
 }
 
-/// Device and inode of a socket; `None` for any other file, for a link to a socket, and if there is none.
+/// Device and inode of a socket; `None` for any other file, for a link to a socket, and for a missing file.
 fn identity_of_socket(path: &Path) -> Option<(u64, u64)> {
     let found = std::fs::symlink_metadata(path).ok()?;
     found.file_type().is_socket().then(|| (found.dev(), found.ino()))
@@ -256,7 +256,7 @@ impl Drop for Listener {
             && identity.is_some()
             && identity_of_socket(path) == *identity
         {
-            // A failure here means that another process has removed the file in between.
+            // A failure means that another process has removed the file meanwhile.
             let _ = std::fs::remove_file(path);
         }
     }

@@ -1,9 +1,9 @@
-//! The listeners and the connections of the controller's ports as data, with which another version of the program in the
-//! same process continues them. No connection is refused meanwhile, and none is closed: a client that has sent a request gets its
+//! The listeners and connections of the controller's ports as data, with which another version of the program in the
+//! same process continues them. No connection is refused or closed meanwhile: a client that has sent a request gets its
 //! answer from the new program.
 //!
-//! Connections of agents are left out. What an agent has parked at the controller is gone, and the end of its connection tells it
-//! to ask again.
+//! Connections of agents are left out. The requests that an agent has parked at the controller are gone, and the end of
+//! its connection tells it to ask again.
 
 use std::io;
 use std::net::{TcpListener, TcpStream};
@@ -27,7 +27,7 @@ impl Endpoint {
     ) -> Suspension {
         let mut suspension = Suspension::default();
         for (listening, (kind, address)) in self.accepting.listeners.drain(..).zip(listeners) {
-            // Its own end would remove the file of a socket.
+            // Dropping the listener would remove the file of a socket.
             let listener = std::mem::ManuallyDrop::new(listening.listener);
             match rustix::io::fcntl_dupfd_cloexec(listener.as_fd(), 3) {
                 Ok(fd) => {
@@ -35,7 +35,7 @@ impl Endpoint {
                     suspension.ports.listeners.push(SuspendedListener { kind, address, fd: fd.as_raw_fd() });
                     suspension.kept.push(fd);
                 }
-                // Its connections cannot be continued either.
+                // Without its listener, no connection can be continued either.
                 Err(error) => {
                     log::warn!("{address} cannot be handed over: {error}");
                     return suspension;
@@ -63,7 +63,7 @@ impl Endpoint {
 }
 
 impl SuspendedPorts {
-    /// Continues the listener of this type at an address, if there is one; with its number and the address that it has.
+    /// Continues the listener of this type at an address, if there is one. Returns its index and its actual address.
     pub(super) fn take_listener(
         &self,
         kind: Kind,
@@ -87,7 +87,7 @@ impl SuspendedPorts {
         self.http.take().and_then(|fd| descriptor(fd).ok()).map(TcpListener::from)
     }
 
-    /// The connections: each with the number of its old listener.
+    /// The connections, each with the index of its old listener.
     pub(super) fn take_peers(&mut self) -> impl Iterator<Item = (usize, Resumable)> + use<> {
         std::mem::take(&mut self.peers).into_iter().map(|peer| (peer.listener, Resumable(peer)))
     }
@@ -97,8 +97,8 @@ impl SuspendedPorts {
 pub(super) struct Resumable(SuspendedPeer);
 
 impl Endpoint {
-    /// Continues a connection of the listener with this tag; returns its subscriptions with its name. `None` if it does not fit the
-    /// present settings, as with another set of keys: it is closed.
+    /// Continues a connection of the listener with this tag. Returns its id and its subscriptions; `None` if it does
+    /// not fit the current settings, for example another set of keys, and is closed.
     pub(super) fn resume(&mut self, tag: usize, Resumable(suspended): Resumable) -> Option<(PeerId, Subscriptions)> {
         let fd = descriptor(suspended.fd).ok()?;
         let settings = self.accepting.listeners.get(tag)?.settings.clone();
@@ -117,7 +117,7 @@ impl Endpoint {
         }
         let id = self.insert(peer).ok()?;
         self.accepting.admission.enter(id, &self.peers[id].info);
-        // At most one has unread bytes; they fit, as this program or an earlier one has read them at once.
+        // At most one connection has unread bytes. They fit, because a program has read them at once.
         if let Some(room) = self.input.get_mut(..suspended.unread.len()).filter(|room| !room.is_empty()) {
             room.copy_from_slice(&suspended.unread);
             self.reading = Some((id, 0..suspended.unread.len()));

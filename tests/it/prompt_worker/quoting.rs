@@ -76,5 +76,5 @@ fn a_command_that_no_quoting_makes_safe_is_refused_before_anything_runs() {
     sandbox
         .start_at("worker", master.address(), &["--", "sh", "-c", "echo `echo {{prompt}}`"])
         .said()
-        .failed(2, "{{prompt}} stands in backticks");
+        .failed(2, "{{prompt}} is in backticks");
 }

@@ -1,4 +1,4 @@
-//! Lists the mounts at or below a path, from the kernel's own list, and unmounts them.
+//! Lists the mounts at or below a path, as the kernel knows them, and unmounts them.
 
 use std::ffi::{CStr, OsString};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -11,24 +11,24 @@ use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_change, unmount};
 
 use super::path_below;
 
-/// Unmounting a mount may uncover others; each round removes at least one. The bound keeps a tool that goes on mounting
-/// from blocking the caller for ever.
+/// Maximum rounds of unmounting. A round removes at least one mount, which may uncover others. The bound keeps a tool
+/// that goes on mounting from blocking the caller for ever.
 const ROUNDS_MAX: u32 = 1000;
 
-/// One line of the list.
+/// One line of `mountinfo`.
 #[derive(Debug, PartialEq, Eq)]
 struct Mount {
     id: u64,
     point: PathBuf,
 }
 
-/// Whether there is a mount at or below the path. True also when that cannot be determined.
+/// Whether there is a mount at or below the path. Also true when that cannot be determined.
 pub fn is_mount_at_or_below(parent: BorrowedFd<'_>, name: &CStr) -> bool {
     path_below(parent, name).and_then(|path| at_or_below(&path)).map_or(true, |mounts| !mounts.is_empty())
 }
 
-/// Unmounts what is mounted there, lazily, so that mounts in use are detached as well. Logs what was found; true if at
-/// least one mount is gone.
+/// Lazily unmounts what is mounted there, so that mounts in use are detached as well. Logs what was found. Returns
+/// whether at least one mount is gone.
 pub fn detach_at_or_below(parent: BorrowedFd<'_>, name: &CStr) -> bool {
     let mut detached = false;
     let Ok(path) = path_below(parent, name) else { return false };
@@ -65,7 +65,7 @@ pub fn detach_at_or_below(parent: BorrowedFd<'_>, name: &CStr) -> bool {
     detached
 }
 
-/// Unmounts those that no other mount covers: at least one.
+/// Unmounts the mounts that no other mount covers: at least one.
 fn detach(mounts: &[Mount]) -> Result<()> {
     let mut places = Vec::with_capacity(mounts.len());
     let mut error = Errno::BUSY;
@@ -77,15 +77,15 @@ fn detach(mounts: &[Mount]) -> Result<()> {
             Err(other) => error = other,
         }
     }
-    // By the descriptor, so that no name in the path can be replaced meanwhile.
+    // By descriptor, so that no component of the path can be replaced meanwhile.
     let path = |place: &OwnedFd| format!("/proc/self/fd/{}", place.as_raw_fd());
     // All descriptors are opened before the first unmount: a recursive bind mount shares its mounts with the original, and
     // unmounting them here would unmount them there, too.
     for place in &places {
         mount_change(path(place), MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
     }
-    // The last entry of the list is the topmost mount. A mount that was removed together with another one is no longer
-    // mounted.
+    // The last entry of the list is the topmost mount. A mount that went together with another one cannot be unmounted
+    // again.
     let results: Vec<Result<()>> =
         places.iter().rev().map(|place| unmount(path(place), UnmountFlags::DETACH)).collect();
     let failed = || results.iter().find_map(|result| result.err()).unwrap_or(error);
@@ -110,30 +110,35 @@ pub(super) fn id_of(file: BorrowedFd<'_>) -> Result<u64> {
 
 /// The mounts at `path` or below it, in the order of the list.
 fn at_or_below(path: &Path) -> Result<Vec<Mount>> {
-    // Of this thread: threads may be in different mount namespaces.
+    // For this thread, because threads may be in different mount namespaces.
     let list = std::fs::read("/proc/thread-self/mountinfo")
         .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
     let mounts = list.split(|&byte| byte == b'\n').filter_map(parse);
     Ok(mounts.filter(|mount| mount.point.starts_with(path)).collect())
 }
 
-/// Parses `36 35 98:0 /root /point rw …`, in which blanks and similar characters are written as `\040`.
+/// Parses `36 35 98:0 /root /point rw …`.
 fn parse(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|&byte| byte == b' ');
     let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
-    let escaped = fields.nth(3)?;
-    let mut point = Vec::with_capacity(escaped.len());
-    let mut rest = escaped;
+    let point = unescaped(fields.nth(3)?);
+    Some(Mount { id, point: PathBuf::from(OsString::from_vec(point)) })
+}
+
+/// Decodes a field of `mountinfo`, in which blanks and similar characters are written as `\040`.
+pub(crate) fn unescaped(field: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(field.len());
+    let mut rest = field;
     while let Some((&byte, tail)) = rest.split_first() {
         let octal = tail.get(..3).filter(|_| byte == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
         let (byte, tail) = match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
             Some(byte) => (byte, tail.get(3..).unwrap_or_default()),
             None => (byte, tail),
         };
-        point.push(byte);
+        out.push(byte);
         rest = tail;
     }
-    Some(Mount { id, point: PathBuf::from(OsString::from_vec(point)) })
+    out
 }
 
 #[cfg(test)]

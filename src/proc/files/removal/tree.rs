@@ -1,8 +1,8 @@
-//! Removing a folder with untrusted contents: any depth, any modes, any names, and never anything outside it.
+//! Removes a folder with untrusted contents, of any depth and with any modes and names, and never anything outside it.
 //!
-//! An inner folder is first moved up, directly below the top, and emptied there. So the depth of the tree costs neither
-//! stack nor descriptors nor long paths. A mount point is never entered, neither the top nor anything below it: each folder
-//! is opened on the mount of its parent, and the kernel refuses to move or to unlink a mount point.
+//! An inner folder is first moved up, directly below the top, and emptied there. So the depth of the tree costs no
+//! stack, no descriptors and no long paths. A mount point is never entered, neither the top nor anything below it: each
+//! folder is opened on the mount of its parent, and the kernel refuses to move or unlink a mount point.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -24,7 +24,7 @@ pub enum Progress {
     Gone,
     /// More is left; continue later.
     OutOfBudget,
-    /// The rest cannot be removed, for this reason: immutable, owned by another user, a mount point.
+    /// The rest cannot be removed, for this reason. It may be immutable, owned by another user, or a mount point.
     Stuck(Errno),
 }
 
@@ -60,7 +60,7 @@ impl<'a> Budget<'a> {
         Self { entries: u32::MAX, stop: Some(stop) }
     }
 
-    /// Takes one step, if one is left.
+    /// Spends one step; `None` if none is left.
     pub fn take(&mut self) -> Option<()> {
         if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
             return None;
@@ -76,7 +76,7 @@ pub fn open_folder(parent: BorrowedFd<'_>, name: &Path) -> Result<OwnedFd> {
     rustix::fs::openat(parent, name, OFlags::RDONLY | FOLDER, Mode::empty())
 }
 
-/// The same for a name in `parent`, and only if it is on the mount of `parent`.
+/// As [`open_folder`], but only if the folder is on the mount of `parent`.
 ///
 /// # Errors
 /// `EXDEV` when something is mounted there.
@@ -87,13 +87,13 @@ pub fn open_on_mount(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd> {
 pub(super) fn open_on_mount_as(parent: BorrowedFd<'_>, name: &CStr, access: OFlags) -> Result<OwnedFd> {
     let on_mount = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
     match openat2(parent, name, access | FOLDER, Mode::empty(), on_mount) {
-        // No openat2: an old kernel, or a container that forbids unknown calls.
+        // There is no openat2 on an old kernel, or in a container that forbids unknown calls.
         Err(Errno::NOSYS | Errno::PERM) => open_and_compare(parent, name, access),
         opened => opened,
     }
 }
 
-/// For kernels without `openat2`. The device number would not suffice: a bind mount may be on the same device.
+/// For kernels without `openat2`. Comparing device numbers would not suffice: a bind mount may be on the same device.
 pub(super) fn open_and_compare(parent: BorrowedFd<'_>, name: &CStr, access: OFlags) -> Result<OwnedFd> {
     let opened = rustix::fs::openat(parent, name, access | FOLDER, Mode::empty())?;
     let (around, inside) = (mounts::id_of(parent)?, mounts::id_of(opened.as_fd())?);
@@ -121,7 +121,7 @@ pub fn remove_tree(parent: BorrowedFd<'_>, name: &CStr, budget: &mut Budget<'_>)
             return Progress::OutOfBudget;
         }
         match rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR) {
-            // A file system may leave out entries of a folder that changes while it is read: repeat while that helps.
+            // A file system may omit entries of a folder that changes while it is read, so repeat as long as that helps.
             Err(Errno::NOTEMPTY | Errno::EXIST) if removal.done > before => {}
             Err(Errno::NOTEMPTY | Errno::EXIST) => return Progress::Stuck(removal.error.unwrap_or(Errno::NOTEMPTY)),
             other => return progress(other),
@@ -139,9 +139,9 @@ const fn progress(result: Result<()>) -> Progress {
 struct Removal<'a, 'b> {
     top: BorrowedFd<'a>,
     budget: &'a mut Budget<'b>,
-    /// Folders that were moved up to the top and must be emptied.
+    /// Folders that were moved up to the top and still have to be emptied.
     waiting: Vec<CString>,
-    /// Number of entries that were removed, or moved up from further down: these cannot appear again.
+    /// Number of entries that were removed, or moved up from further down, and cannot appear again.
     done: u64,
     /// The last reason why an entry stays.
     error: Option<Errno>,
@@ -185,7 +185,7 @@ impl Removal<'_, '_> {
                 continue;
             }
             self.budget.take()?;
-            // The type is a hint, and unknown on some file systems: unlink itself refuses a folder.
+            // The type is only a hint, and unknown on some file systems. unlink itself refuses a folder.
             let removed = match entry.file_type() {
                 FileType::Directory => Err(Errno::ISDIR),
                 _ => with_access(folder, || rustix::fs::unlinkat(folder, name, AtFlags::empty())),
@@ -212,7 +212,7 @@ impl Removal<'_, '_> {
     fn rename_to_top(&self, folder: BorrowedFd<'_>, name: &CStr) -> Result<CString> {
         /// Names that no other removal of this process has used.
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        /// Number of names that the tool could have taken on purpose, before this folder is given up.
+        /// Attempts with new names before this folder is given up: a tool could take names on purpose.
         const ATTEMPTS_MAX: u32 = 16;
         for _ in 0..ATTEMPTS_MAX {
             let n = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -235,15 +235,15 @@ impl Removal<'_, '_> {
     fn note(&mut self, result: Result<()>) {
         match result {
             Ok(()) => self.done += 1,
-            // Another process was faster: the remover of another agent that swept the trash. It does not count as progress,
-            // because a damaged file system may list such a name forever.
+            // Another agent that swept the trash was faster. This does not count as progress, because a damaged file
+            // system may list such a name forever.
             Err(Errno::NOENT) => {}
             Err(error) => self.error = Some(error),
         }
     }
 }
 
-/// Repeats the call with all rights on the folder, if missing rights make it fail.
+/// Repeats the call with all rights on the folder if it fails for lack of rights.
 fn with_access<T>(folder: BorrowedFd<'_>, call: impl Fn() -> Result<T>) -> Result<T> {
     match call() {
         Err(Errno::ACCESS) => rustix::fs::fchmod(folder, Mode::RWXU).and_then(|()| call()),
@@ -251,7 +251,7 @@ fn with_access<T>(folder: BorrowedFd<'_>, call: impl Fn() -> Result<T>) -> Resul
     }
 }
 
-/// Opens a folder, first giving its owner the rights to open and search it if they are missing.
+/// Opens a folder. If necessary, gives its owner the rights to open and search it first.
 fn open_accessible(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd> {
     let open = || open_on_mount(parent, name);
     match open() {

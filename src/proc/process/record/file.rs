@@ -1,12 +1,12 @@
 //! The file of one agent process, which names its run: rewritten in place, and consistent at every instant.
 //!
-//! It has two slots of one line each, written alternately. A line begins with a checksum of the rest, so that a torn slot,
-//! whose writer was killed or is just writing, is recognised; the other slot then holds the previous state. Of two intact
-//! slots the one with the higher number counts.
+//! It has two slots of one line each, written alternately. A line begins with a checksum of the rest, so that a torn
+//! slot, whose writer was killed or is still writing, is recognised. The other slot then holds the previous state. Of
+//! two intact slots, the one with the higher number counts.
 //!
-//! Its agent holds a lock on it. A program that is being started shares the lock with the agent until its exec, and shows
-//! the environment of the agent until then: so the lock is free only when the agent is dead and the program that it was
-//! starting can be found.
+//! Its agent holds a lock on it. A program that is being started shares the lock with the agent until its exec, and
+//! shows the agent's environment until then. So the lock is free only when the agent is dead and the program that it
+//! was starting can be recognised.
 
 use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -21,19 +21,18 @@ use super::{RecordError, RunRecord, Subject, remove_file};
 use crate::clock;
 use crate::process::brand::Brand;
 use crate::process::cgroup::Cgroup;
-use crate::process::procfs;
-use crate::process::procfs::{ProcessId, pid_of};
+use crate::process::procfs::{self, ProcessId, pid_of};
 use crate::process::sweep::Cookie;
 use crate::process::tree_scan::death_deadline;
 use base::{Round, Session};
 
-/// Bytes of a slot, padded with blanks: about three times the size of a record, and both slots fit into one page.
+/// Bytes of a slot, padded with blanks: about three times the size of a record. Both slots fit into one page.
 const SLOT_BYTES: usize = 1024;
 
-/// Time between two checks of a lock that is held by a program which is being started.
+/// Time between two checks of a lock that a program being started may hold.
 const LOOK_PAUSE: Duration = Duration::from_millis(1);
 
-/// How often a file is read again if neither slot is intact: its agent may write faster than we read.
+/// Maximum reads of a file in which neither slot is intact: its agent may write faster than we read.
 const READS_MAX: u32 = 16;
 
 /// The record of one agent process. Dropping it removes the file.
@@ -43,7 +42,7 @@ pub struct RecordFile {
     file: File,
     agent: ProcessId,
     session: Option<Session>,
-    /// The name of the agent, if the next agent of that name is its successor.
+    /// The name of the agent, if the next agent of that name will be its successor.
     owner: Option<String>,
     /// The cgroup of the agent and its tools, if they have one.
     cgroup: Option<Cgroup>,
@@ -56,7 +55,7 @@ pub struct RecordFile {
 pub(super) struct Recorded<S> {
     /// The process that it belongs to.
     pub(super) agent: ProcessId,
-    /// The name under which a successor of that agent comes.
+    /// The name of the agent, under which its successor comes.
     pub(super) owner: Option<String>,
     /// The cgroup of that agent and its tools.
     pub(super) cgroup: Option<Cgroup>,
@@ -64,8 +63,8 @@ pub(super) struct Recorded<S> {
     pub(super) run: Option<RunRecord<S>>,
 }
 
-/// A line without its checksum. It has numbers and texts only, so that a person can read it. Fields of a later version are
-/// ignored: an agent that was not updated yet must not drop such records.
+/// A line without its checksum. It has only numbers and texts, so that a person can read it. Fields of a later version
+/// are ignored, because an agent that was not updated yet must not drop such records.
 #[derive(Serialize, Deserialize)]
 struct Stored<'a> {
     sequence: u64,
@@ -96,7 +95,7 @@ struct StoredRun<'a> {
 
 impl RecordFile {
     pub(super) fn create(folder: &Path, agent: ProcessId, session: Option<Session>) -> Result<Self, RecordError> {
-        // The session is included because agents in different containers may have the same number.
+        // The session is included because agents in different containers may have the same pid.
         let path = folder.join(format!("{}-{}-{:x}.run", agent.pid, agent.start_time, number(session)));
         let file = make(&path)?;
         let mut this = Self { path, file, agent, session, owner: None, cgroup: None, sequence: 0 };
@@ -104,18 +103,19 @@ impl RecordFile {
         Ok(this)
     }
 
-    /// Names the agent in all that is written from here on: what a sweep finds of its runs belongs to the next agent of that name.
+    /// Names the agent in everything written from now on. The remains of its runs that a sweep finds belong to the next
+    /// agent of that name.
     pub fn set_owner(&mut self, owner: &str) {
         self.owner = Some(owner.to_owned());
     }
 
-    /// Records the run of the agent. Until this returns, the record keeps its previous contents.
+    /// Records the run of the agent.
     ///
     /// # Errors
     /// When the file cannot be written.
     pub fn write<S: Subject>(&mut self, record: &RunRecord<S>) -> Result<(), RecordError> {
         if rustix::fs::fstat(&self.file).is_ok_and(|stat| stat.st_nlink == 0) {
-            // The folder was cleared by another process.
+            // Another process has cleared the folder.
             self.file = make(&self.path)?;
         }
         self.put(Some(StoredRun::from(record)))
@@ -192,7 +192,7 @@ fn make(path: &Path) -> Result<File, RecordError> {
     let failed = |error| RecordError { action: "make", path: path.to_owned(), source: error };
     // An existing file is from an earlier boot.
     let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path).map_err(failed)?;
-    // Without file locks, the number and the start time of the agent must suffice.
+    // Without file locks, the pid and the start time of the agent must suffice.
     let _ = file.try_lock();
     Ok(file)
 }
@@ -225,10 +225,10 @@ fn slot(stored: &Stored<'_>) -> io::Result<Vec<u8>> {
     Ok(slot)
 }
 
-/// Reads a record; `None` for a record of an earlier boot, or another file.
+/// Reads a record; `None` for a record of an earlier boot, or any other file.
 ///
 /// # Errors
-/// When the file has gone, or its agent lives and has not written it yet.
+/// When the file is gone, or its agent lives and has not written it yet.
 pub(super) fn read<S: Subject>(path: &Path) -> io::Result<Option<Recorded<S>>> {
     let writer_lives = writer(path).is_some_and(ProcessId::is_alive);
     for _ in 0..READS_MAX {
@@ -277,8 +277,8 @@ impl<'a, S: Subject> From<&'a RunRecord<S>> for StoredRun<'a> {
 }
 
 impl Stored<'_> {
-    /// Its contents, if it is of this boot. A kernel without a boot id invalidates all records: leaving a process is better
-    /// than killing another one.
+    /// Its contents, if it is of this boot. Without a boot id all records are invalid: leaving a process is better than
+    /// killing the wrong one.
     fn into_recorded<S: Subject>(self, path: &Path) -> Option<Recorded<S>> {
         (!self.boot_id.is_empty() && self.boot_id == procfs::boot_id()).then_some(())?;
         let agent = process(self.agent_pid, self.agent_start_time)?;

@@ -28,7 +28,7 @@ fn leave(records: &RunRecords, record: &RunRecord) {
     abandon(&records.folder, file);
 }
 
-/// Its lock goes with the agent, and the file stays.
+/// The lock ends with the agent, but the file stays.
 fn abandon(folder: &Path, file: RecordFile) {
     let (path, kept) = (file.path().to_owned(), folder.with_extension("kept"));
     fs::copy(&path, &kept).unwrap();
@@ -51,7 +51,7 @@ fn a_record_reads_back_as_itself_until_it_is_cleared() {
         file.write(&record).unwrap();
         assert_eq!(records.list().unwrap(), [record]);
     }
-    assert!(record(0).is_same_process());
+    assert!(record(0).root.is_some_and(ProcessId::is_alive));
     file.clear().unwrap();
     assert_eq!(records.list().unwrap(), []);
     assert_eq!(count(&folder.path().join("deep/runs")), 1);
@@ -59,7 +59,7 @@ fn a_record_reads_back_as_itself_until_it_is_cleared() {
     assert_eq!(count(&folder.path().join("deep/runs")), 0);
 }
 
-/// The state of a running service is cleared by another process.
+/// Another process clears the state of a running service.
 #[test]
 fn a_record_whose_file_was_removed_is_written_anew() {
     let folder = tempfile::tempdir().unwrap();
@@ -112,8 +112,8 @@ fn a_sweep_sees_the_next_round_of_what_it_ends() {
     assert_eq!(records.list().unwrap(), [record(2)]);
 }
 
-/// Agents that are killed close together: the second one dies while the run of the first one is being ended, in a later run
-/// than the one that it had when the sweep began.
+/// Two agents are killed in quick succession: the second one dies while the run of the first one is being ended, in a
+/// later run than the one that it had when the sweep began.
 #[test]
 fn what_is_swept_is_what_a_dead_agent_has_said_last() {
     let folder = tempfile::tempdir().unwrap();

@@ -208,7 +208,7 @@ Follow your manager's instructions and carry out the mission.
             ("", "there is no {{target}} in it, so all prompts would be the same"),
             (
                 "#!/bin/sh\n\n# {{target}}",
-                "line 3: {{target}} stands in a comment, which ends with the first line of the value; remove it there",
+                "line 3: {{target}} is in a comment, which ends with the first line of the value; remove it there",
             ),
             ("echo \"{{sh:target}}\"", "line 1: {{sh:target}} is one word already; remove the quotes around it"),
         ] {

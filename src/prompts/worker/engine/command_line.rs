@@ -256,7 +256,7 @@ mod tests {
             let words: Vec<OsString> = words.iter().map(OsString::from).collect();
             CommandLine::parse(&words).unwrap_err()
         };
-        assert!(refused(&["sh", "-c", "echo `wc {{name}}`"]).starts_with("{{name}} stands in backticks"));
+        assert!(refused(&["sh", "-c", "echo `wc {{name}}`"]).starts_with("{{name}} is in backticks"));
         assert!(refused(&["ssh", "box", "bash -c \"wc {{sh:file}}\""]).contains("bash reads as a script"));
         assert!(refused(&["fish", "-c", "wc {{file}}"]).contains("a script for fish"));
         assert_eq!(filled(&["fish", "-c", "wc {{raw:file}}"])[2], "wc /r/prompt.txt");

@@ -197,7 +197,7 @@ impl Runner {
     }
 
     /// Reports whether processes of the tree are left.
-    pub(super) fn check_tree(&self, worker: &mut Worker) {
+    pub(super) fn check_tree(&mut self, worker: &mut Worker) {
         worker.handle_tree(clock::now(), self.processes.look().left);
     }
 

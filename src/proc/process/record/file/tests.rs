@@ -42,7 +42,7 @@ fn a_torn_line_changes_nothing() {
             let mut bytes = before.clone();
             bytes.resize(bytes.len().max(cut), 0);
             bytes[from..cut].copy_from_slice(&after[from..cut]);
-            // The rest of the line may be that of the previous one.
+            // The rest of the line may be a remainder of the previous one.
             let whole = bytes.get(from..text_ends) == after.get(from..text_ends);
             fs::write(&torn, bytes).unwrap();
             assert_eq!(run(&torn), if whole { Some(round) } else { said }, "{round} {cut}");
