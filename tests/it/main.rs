@@ -18,6 +18,7 @@ mod scenario;
 mod service;
 mod shell_lines;
 mod simulation;
+mod stay;
 mod step_agent;
 mod support;
 mod tdf;

@@ -76,6 +76,7 @@ impl Tool {
             stderr: self.stderr.as_fd(),
             brand: self.brand,
             not_after,
+            passed: None,
         })
     }
 
@@ -155,7 +156,7 @@ fn kill_all(tree: Tree, siblings: &[Pid]) -> u32 {
             return round;
         }
         let found = stragglers(Spared::trees(siblings));
-        tree.kill(siblings);
+        tree.kill(Spared::trees(siblings));
         wait_for_end(&found);
     }
     panic!("the tree outlived 200 kills: {:?}", stragglers(Spared::trees(siblings)));

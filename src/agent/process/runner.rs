@@ -8,7 +8,7 @@ mod staying;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -59,6 +59,8 @@ pub(super) struct Runner {
     serving: Serving,
     progress: ProgressFile,
     stays: Stays,
+    /// The ends of processes that a task has left behind in a tool that stays: they need not be children of the agent.
+    ends: Vec<OwnedFd>,
     /// The tools of them that the engine knows.
     warm: BTreeSet<ToolName>,
 }
@@ -133,6 +135,7 @@ impl Runner {
             serving,
             progress: ProgressFile::default(),
             stays: Stays::new(config.agent.stay_memory_max, config.agent.kill_interval.min(STOP_MAX)),
+            ends: Vec::new(),
             warm: BTreeSet::new(),
         })
     }
@@ -245,6 +248,7 @@ impl Runner {
 
     fn signal(&mut self, now: Now, signal: Signal, slot: &mut Slot) {
         self.include_tool(signal);
+        self.watch_left();
         if self.processes.signal(signal).refused > 0
             && let Some(holders) = self.processes.foreign()
         {
@@ -272,7 +276,8 @@ impl Runner {
 
     /// Readable when [`Self::serve`] has something to do.
     pub(super) fn outputs(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.serving.fds().chain(self.progress.fd()).chain(self.stays.fds())
+        let ends = self.ends.iter().map(AsFd::as_fd);
+        self.serving.fds().chain(self.progress.fd()).chain(self.stays.fds()).chain(ends)
     }
 
     /// Sends the parts of outputs that have been read.
@@ -281,6 +286,7 @@ impl Runner {
         if self.progress.poll() {
             slot.handle_progress_change(clock::now_with_suspend());
         }
+        self.look_at_ends(slot);
     }
 
     /// When something is due for tools that stay.
@@ -325,6 +331,7 @@ impl Runner {
         let Some(mut run) = self.run.take() else { return };
         // A run.sh that could not be ended may still be running: from here on it counts as a process that the run has left.
         self.processes.end();
+        self.ends.clear();
         self.serving.end_run();
         self.release_tool(&mut run, slot);
         if let Some(mut folder) = run.folder {

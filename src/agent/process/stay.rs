@@ -238,7 +238,7 @@ impl Stays {
                         tool.stop(kill_at);
                     }
                 },
-                (State::Starting { .. } | State::Busy | State::Stopping { .. }, _) => {}
+                (State::Starting { .. } | State::Busy | State::Over | State::Stopping { .. }, _) => {}
             }
         }
         if event == Some(Event::Ready)
@@ -289,6 +289,7 @@ impl Stays {
     pub(super) fn condemn(&mut self, processes: &mut RunProcesses) {
         if let Some(tool) = self.current() {
             tool.line.close();
+            tool.state = State::Over;
             processes.release(&tool.members);
         }
     }
@@ -336,7 +337,7 @@ impl Stays {
                     event = Some(Event::Broken("has closed its connection without an answer".to_owned()));
                 }
                 State::Stopping { .. } if is_due => over.push(at),
-                State::Starting { .. } | State::Idle { .. } | State::Busy | State::Stopping { .. } => {}
+                State::Starting { .. } | State::Idle { .. } | State::Busy | State::Over | State::Stopping { .. } => {}
             }
         }
         over.into_iter().for_each(|at| self.kill(at));
@@ -354,7 +355,8 @@ impl Stays {
 
     /// Readable when [`Self::poll`] may have something.
     pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let listens = |tool: &&Tool| tool.closed.is_none() && !matches!(tool.state, State::Stopping { .. });
+        let is_heard = |state| matches!(state, State::Starting { .. } | State::Idle { .. } | State::Busy);
+        let listens = move |tool: &&Tool| tool.closed.is_none() && is_heard(tool.state);
         self.tools.iter().filter(listens).map(|tool| tool.line.as_fd())
     }
 

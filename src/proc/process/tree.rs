@@ -6,6 +6,7 @@
 //! system call shows.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -178,6 +179,12 @@ pub fn end_below(process: ProcessId) -> bool {
 pub fn end_all(processes: &[ProcessId]) {
     let mut scan = TreeScan::new([], |stat: &Stat| Some(processes.contains(&stat.id())));
     scan.find_all(|_| Some(Signal::KILL));
+}
+
+/// A descriptor that becomes readable when the process ends; `None` if it has.
+#[must_use]
+pub fn end_of(process: ProcessId) -> Option<OwnedFd> {
+    Pinned::open(process).ok().map(Pinned::into_descriptor)
 }
 
 /// Waits for the end of a process, at most for this long.

@@ -202,6 +202,11 @@ impl Pinned {
         self.stat.alive
     }
 
+    /// Readable when it has ended.
+    pub(super) fn into_descriptor(self) -> OwnedFd {
+        self.pidfd
+    }
+
     /// Waits for its end until the deadline, and returns whether it has ended.
     pub(super) fn wait_for_end(&self, deadline: Mono) -> bool {
         readable::is_readable(&self.pidfd, Some(deadline.since(clock::now().mono)))

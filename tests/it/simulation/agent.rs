@@ -85,6 +85,8 @@ impl World {
         match effect {
             // Every tool is installed by hand here.
             Effect::ToolsFolder(_) => {}
+            // A run.sh here starts at once, and none stays.
+            Effect::AbortStart | Effect::Cancel { .. } => {}
             // The store here is never older than what agents know.
             Effect::Remember(_) => {}
             Effect::Send(mut message) => {

@@ -222,6 +222,8 @@ impl World {
                 stderr_tail: "a \"word\"\n".to_owned(),
                 output_bytes: None,
                 defer: run.defer().filter(|_| code == 75).map(Box::new),
+                value: None,
+                warm: None,
                 provided: None,
             };
             self.slot(agent).handle_exited(now, exited);

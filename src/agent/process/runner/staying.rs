@@ -1,5 +1,7 @@
 //! The run of a task by a tool that stays: the hand-over, the answer, and what becomes of the tool after it.
 
+use std::time::Duration;
+
 use super::super::command::NotStarted;
 use super::super::ending::{self, Places};
 use super::super::preparation::{Needs, needs_folder};
@@ -9,8 +11,8 @@ use super::{Run, Runner};
 use crate::slot::{Exited, Signal, Slot, SpawnFailure};
 use api::wire::{info, policy};
 use base::{ExitCode, Stay};
-use proc::clock;
-use proc::process::ChildExit;
+use proc::process::{self, ChildExit, Rest};
+use proc::{clock, readable};
 
 /// How often a task gets another process when one has ended before it has read the task.
 const RESTARTS_MAX: u32 = 3;
@@ -174,6 +176,24 @@ impl Runner {
         if self.staying().is_some_and(|staying| !staying.has_ended()) {
             log::debug!("{signal:?} to a tool that stays");
             self.condemn();
+        }
+    }
+
+    /// Watches what the task has left behind in a tool that stays, before it is signalled.
+    pub(super) fn watch_left(&mut self) {
+        if self.ends.is_empty() && self.staying().is_some_and(|staying| !staying.ends_tool) {
+            self.ends = self.processes.stragglers().into_iter().filter_map(process::end_of).collect();
+        }
+    }
+
+    /// Some of them may have ended.
+    pub(super) fn look_at_ends(&mut self, slot: &mut Slot) {
+        let before = self.ends.len();
+        self.ends.retain(|end| !readable::is_readable(end, Some(Duration::ZERO)));
+        let ended = before - self.ends.len();
+        if ended > 0 {
+            let Rest { left, .. } = self.processes.look();
+            slot.handle_tree(clock::now_with_suspend(), left, u32::try_from(ended).unwrap_or(u32::MAX));
         }
     }
 

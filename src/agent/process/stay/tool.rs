@@ -61,6 +61,8 @@ pub(super) enum State {
     Idle { since: Mono },
     /// It has a task.
     Busy,
+    /// Its processes end with those of the run.
+    Over,
     /// It was told to end, and is killed at this moment.
     Stopping { kill_at: Mono },
 }
@@ -108,7 +110,7 @@ impl Tool {
     pub(super) const fn idle_since(&self) -> Option<Mono> {
         match self.state {
             State::Idle { since } => Some(since),
-            State::Starting { .. } | State::Busy | State::Stopping { .. } => None,
+            State::Starting { .. } | State::Busy | State::Over | State::Stopping { .. } => None,
         }
     }
 
@@ -185,6 +187,7 @@ impl Tool {
             State::Starting { until } => Some(self.closed.map_or(until, |closed| closed.until)),
             State::Idle { since } => Some(since + self.terms.idle),
             State::Busy => self.closed.map(|closed| closed.until),
+            State::Over => None,
             State::Stopping { kill_at } => Some(kill_at),
         }
     }
