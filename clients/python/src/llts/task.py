@@ -1,0 +1,455 @@
+"""Tasks and jobs: what a submit returns."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from llts import files
+from llts.connection import PARK_MS, SUBMIT, Connection, Fields, log
+from llts.errors import NoController, NoSuchTask, Refused, TaskFailed
+from llts.state import File, TaskState, plain
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from llts.client import Client
+    from llts.submission import Policy
+
+T = TypeVar("T")
+Stream = Literal["STDOUT", "STDERR", "REPORT"]
+
+
+def wait_for(future: Future[T], timeout: float | None = None) -> T:
+    """Return the result of a future. Raises :class:`TimeoutError` after ``timeout`` seconds."""
+    if future.done():
+        return future.result()
+    try:
+        return future.result(timeout)
+    except FutureTimeoutError as error:
+        # In Python 3.10, that of the futures is another one.
+        raise TimeoutError(f"not within {timeout} s") if not future.done() else error from None
+
+
+@contextmanager
+def lent_slot() -> Iterator[None]:
+    """Inside a task, lend its slot while it waits for others, which may need it."""
+    name = os.environ.get("LLTS_RUN_LEND")
+    if not name:
+        yield
+        return
+    with socket.socket(socket.AF_UNIX) as supervisor:
+        # The supervisor sees the connection, and its end. Without it, the task waits as any program does.
+        with suppress(OSError):
+            supervisor.connect("\0" + name)
+        yield
+
+
+class Task:
+    """A task of the service. Every method that asks the controller raises :class:`llts.Error`."""
+
+    def __init__(self, connection: Connection, accepted: Future[str], ended: Future[TaskState] | None = None) -> None:
+        self._connection = connection
+        self._accepted = accepted
+        self._ended = ended
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        known = self._accepted.done() and self._accepted.exception() is None
+        return f"<llts.Task {self._accepted.result() if known else 'that is being submitted'}>"
+
+    @property
+    def id(self) -> str:
+        """The id, such as ``TASK_1480000000.120000_AZazA``. Waits until the submit is accepted; raises :class:`Refused`."""
+        return wait_for(self._accepted)
+
+    def wait(self, timeout: float | None = None) -> TaskState:
+        """Wait until the task has finished, however it ends. Raises :class:`TimeoutError` after ``timeout`` seconds."""
+        future = self.end()
+        if future.done():
+            return future.result()
+        with lent_slot():
+            return wait_for(future, timeout)
+
+    def result(self, timeout: float | None = None) -> TaskState:
+        """Wait until the task has finished. Raises :class:`TaskFailed` unless it has SUCCEEDED."""
+        state = self.wait(timeout)
+        if not state.succeeded:
+            raise TaskFailed(state)
+        return state
+
+    def done(self) -> bool:
+        """Return whether this client knows the end. The first call asks for it, and does not wait."""
+        return self.end().done()
+
+    def end(self) -> Future[TaskState]:
+        """Return the future of the end."""
+        with self._lock:
+            if self._ended is None:
+                self._ended = Future()
+                self._accepted.add_done_callback(self._follow)
+            return self._ended
+
+    def _follow(self, accepted: Future[str]) -> None:
+        """Ask for the end, when the task has an id."""
+        assert self._ended is not None
+        if (error := accepted.exception()) is not None:
+            self._ended.set_exception(error)
+            return
+        fields = {"__TASK_ID__": accepted.result(), "__WAIT__": PARK_MS}
+        answer = self._connection.ask("TASK/QUERY", fields, TaskState, again=is_unfinished)
+        hand_on(answer, self._ended)
+
+    def query(self) -> TaskState:
+        """Return the present state."""
+        return self._connection.ask("TASK/QUERY", {"__TASK_ID__": self.id}, TaskState).result()
+
+    def kill(self, reason: str | None = None) -> None:
+        """End the task. It has finished when ``wait`` returns."""
+        self._ask("TASK/KILL", {"__REASON__": reason} if reason else {})
+
+    def kill_later(self, reason: str) -> None:
+        """End the task when it has an id, without waiting."""
+
+        def kill(accepted: Future[str]) -> None:
+            if accepted.exception() is None:
+                self._connection.ask("TASK/KILL", {"__TASK_ID__": accepted.result(), "__REASON__": reason})
+
+        self._accepted.add_done_callback(kill)
+
+    def retry(self) -> None:
+        """Run the finished task again, with fresh budgets."""
+        self._ask("TASK/RETRY", repeat=False)
+        with self._lock:
+            self._ended = None
+
+    def hold(self) -> None:
+        """Keep the task from starting."""
+        self._ask("TASK/HOLD")
+
+    def release(self) -> None:
+        """Let a held task start."""
+        self._ask("TASK/RELEASE")
+
+    def explain(self) -> str:
+        """Return what the task does or waits for, or why it ended as it did: one sentence."""
+        return str(self._ask("TASK/EXPLAIN")["__WHY__"])
+
+    def logs(self, stream: Stream = "STDOUT", *, round: int | None = None, follow: bool = True) -> Iterator[bytes]:
+        """Yield the bytes of an output in parts, also while the task runs.
+
+        ``round`` is the newest one without a number. Without ``follow``, ends where the output ends at present.
+        """
+        fields: Fields = {"__STREAM__": stream, "__OFFSET__": 0, **({"__WAIT__": PARK_MS} if follow else {})}
+        if round is not None:
+            fields["__ROUND__"] = round
+        while True:
+            part = self._ask("TASK/OUTPUT", fields)
+            # An offset means nothing in another round.
+            fields["__ROUND__"] = part["__ROUND__"]
+            if (why := part.get("__MISSING__")) and part["__OFFSET__"] > fields["__OFFSET__"]:
+                log.warning("%s: %d bytes are missing: %s", self.id, part["__OFFSET__"] - fields["__OFFSET__"], why)
+            data = base64.b64decode(part["__BASE64__"]) if "__BASE64__" in part else part.get("__TEXT__", "").encode()
+            fields["__OFFSET__"] = part["__OFFSET__"] + len(data)
+            if data:
+                yield data
+            if part["__END__"] or (not data and not follow):
+                return
+
+    def stdout(self) -> str:
+        """Return all of stdout, when it has ended. Bytes that are not UTF-8 become U+FFFD."""
+        return b"".join(self.logs("STDOUT")).decode(errors="replace")
+
+    def stderr(self) -> str:
+        """Return all of stderr, when it has ended."""
+        return b"".join(self.logs("STDERR")).decode(errors="replace")
+
+    def report(self) -> str:
+        """Return all of report.log, when the task has ended."""
+        return b"".join(self.logs("REPORT")).decode(errors="replace")
+
+    def files(self) -> dict[str, File]:
+        """Wait for the end, and return the files that are kept with the task (``out``), by name."""
+        return self.wait().files
+
+    def fetch(self, folder: str | os.PathLike[str] = ".", *, force: bool = False) -> list[Path]:
+        """Wait for the end, and fetch the files that are kept. Returns their paths.
+
+        A file that is there is replaced with ``force`` alone; otherwise raises :class:`FileExistsError`.
+        """
+        paths = []
+        for file in self.files().values():
+            path = Path(folder) / file.name
+            if path.exists() and not force:
+                with path.open("rb") as there:
+                    if files.digest_of(there)[0] != file.sha256:
+                        raise FileExistsError(f"{path} is there with another content; use force=True")
+            else:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                files.get(self._connection, file.sha256, path)
+                if file.executable:
+                    path.chmod(path.stat().st_mode | 0o111)
+            paths.append(path)
+        return paths
+
+    def _ask(
+        self,
+        kind: str,
+        fields: Mapping[str, Any] | None = None,
+        *,
+        repeat: bool = True,
+    ) -> Fields:
+        return self._connection.ask(kind, {"__TASK_ID__": self.id, **(fields or {})}, repeat=repeat).result()
+
+
+def is_unfinished(answer: Fields) -> bool:
+    """Return whether a task goes on after the longest wait."""
+    return bool(answer["__STATUS__"] != "FINISHED")
+
+
+def hand_on(source: Future[T], target: Future[T]) -> None:
+    """Complete a future as another one is."""
+
+    def copy(done: Future[T]) -> None:
+        if (error := done.exception()) is not None:
+            target.set_exception(error)
+        else:
+            target.set_result(done.result())
+
+    source.add_done_callback(copy)
+
+
+def as_completed(tasks: Iterable[Task], *, timeout: float | None = None, progress: bool = False) -> Iterator[Task]:
+    """Yield tasks in the order of their ends, however they end.
+
+    A refused submit is yielded too: its ``result`` raises. With ``progress``, tqdm shows a bar if it is installed.
+    Raises :class:`TimeoutError` ``timeout`` seconds after the first call of ``next``, and :class:`NoController` if the
+    controller is away for too long.
+    """
+    tasks = list(tasks)
+    ends: SimpleQueue[Task] = SimpleQueue()
+    for task in tasks:
+        task.end().add_done_callback(lambda _, task=task: ends.put(task))  # type: ignore[misc]
+    until = None if timeout is None else time.monotonic() + timeout
+    with lent_slot(), bar(len(tasks) if progress else 0) as advance:
+        for _ in tasks:
+            try:
+                task = ends.get(timeout=None if until is None else max(0, until - time.monotonic()))
+            except Empty:
+                raise TimeoutError(f"not all tasks have finished within {timeout} s") from None
+            if isinstance(error := task.end().exception(), NoController):
+                raise error
+            advance()
+            yield task
+
+
+@contextmanager
+def bar(total: int) -> Iterator[Callable[[], object]]:
+    """Show a bar of progress, if there is something to show and something to show it with."""
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        total = 0
+    if not total:
+        yield lambda: None
+        return
+    with tqdm(total=total) as shown:
+        yield shown.update
+
+
+class Job:
+    """A name that many tasks share. Tasks are submitted without waiting; ``as_completed`` yields them as they end.
+
+    The ends of all tasks come together, many in one answer of the controller, instead of one answer for each.
+    """
+
+    def __init__(self, client: Client, name: str) -> None:
+        self._client = client
+        self._connection = client.connection
+        self.name = name
+        self.tasks: list[Task] = []
+        """The tasks that were submitted through this object, in order."""
+        # A request of a closed connection fails within the call that makes it.
+        self._lock = threading.RLock()
+        # Futures of the ends of tasks, by id; the number of submits without an answer; ends that came before such an answer.
+        self._open: dict[str, tuple[Future[TaskState], bool]] = {}
+        self._unaccepted = 0
+        self._early: dict[str, Fields] = {}
+        self._reads = False
+
+    def __repr__(self) -> str:
+        return f"<llts.Job {self.name!r}>"
+
+    def submit(self, tool: str, parameters: Mapping[str, Any] | None = None, /, **policy: Unpack[Policy]) -> Task:
+        """Submit a tool. A refusal is raised by the methods of the task."""
+        return self._keep(self.start({"__OPERATION__": tool}, parameters, policy))
+
+    def run(self, command: Sequence[str] | str, /, **policy: Unpack[Policy]) -> Task:
+        """Submit a command: a list of words, or a line for ``sh``. A refusal is raised by the methods of the task."""
+        return self._keep(self.start(work_of(command), None, policy))
+
+    def _keep(self, task: Task) -> Task:
+        self.tasks.append(task)
+        return task
+
+    def start(self, work: Fields, parameters: Mapping[str, Any] | None, policy: Policy) -> Task:
+        """Submit a task without keeping it in ``tasks``. ``work`` has the field that names the work."""
+        fields = self._client.prepare(work, parameters, {**policy, "job": self.name})
+        # An answer with the ends of a job has neither the kept files nor, from some versions, the value.
+        is_whole = "__OPERATION__" not in work and "out" not in policy
+        ended: Future[TaskState] = Future()
+        with self._lock:
+            self._unaccepted += 1
+            if not self._reads:
+                self._reads = True
+                # The present place, which comes before the ends of the tasks that are submitted after it.
+                self._read(None)
+            accepted = self._connection.ask(SUBMIT, fields, lambda answer: self._accept(ended, is_whole, answer))
+        accepted.add_done_callback(lambda done: self._refuse(done, ended))
+        return Task(self._connection, accepted, ended)
+
+    # -- in the thread of the connection --------------------------------------------------------------------------------
+
+    def _accept(self, ended: Future[TaskState], is_whole: bool, answer: Fields) -> str:
+        id: str = answer["__TASK_ID__"]
+        with self._lock:
+            self._unaccepted -= 1
+            if id in self._open:
+                # Two submits had the same key.
+                hand_on(self._open[id][0], ended)
+                return id
+            self._open[id] = (ended, is_whole)
+            row = self._early.pop(id, None)
+        if row is not None:
+            self._end(id, row)
+        elif answer.get("__DUPLICATE__"):
+            # It may have ended before the place from which this client reads.
+            self._look(id)
+        return id
+
+    def _refuse(self, accepted: Future[str], ended: Future[TaskState]) -> None:
+        if (error := accepted.exception()) is not None:
+            with self._lock:
+                self._unaccepted -= 1
+            ended.set_exception(error)
+
+    def _read(self, cursor: Any) -> None:
+        """Ask for the ends since a place, or for the present place."""
+        place = {} if cursor is None else {"__CURSOR__": cursor, "__WAIT__": PARK_MS}
+        answer = self._connection.ask("JOB/RESULTS", {"__JOB__": self.name, **place})
+        answer.add_done_callback(lambda done: self._page(done, is_new=cursor is None))
+
+    def _page(self, answer: Future[Fields], is_new: bool) -> None:
+        error = answer.exception()
+        if isinstance(error, NoSuchTask) and not is_new:
+            # The controller is another one than before. What has ended meanwhile is asked for by its id.
+            self._read(None)
+            with self._lock:
+                ids = list(self._open)
+            self._look(*ids)
+            return
+        if error is not None:
+            with self._lock:
+                self._reads = False
+                left, self._open = self._open, {}
+            for ended, _ in left.values():
+                ended.set_exception(error)
+            return
+        page = answer.result()
+        for id, row in page.items():
+            if id.startswith("TASK_"):
+                self._end(id, row)
+        with self._lock:
+            self._reads = bool(self._open or self._unaccepted)
+            if self._reads:
+                self._read(page["__CURSOR__"])
+
+    def _end(self, id: str, row: Fields) -> None:
+        with self._lock:
+            if id not in self._open:
+                # Another client has submitted it, unless the answer to its submit is on its way.
+                if self._unaccepted:
+                    self._early[id] = row
+                return
+            ended, is_whole = self._open[id]
+            is_known = bool(row) and (is_whole or "__VALUE__" in row)
+            if is_known:
+                del self._open[id]
+        if is_known:
+            ended.set_result(TaskState({"__TASK_ID__": id, "__STATUS__": "FINISHED", **row}))
+        else:
+            self._look(id)
+
+    def _look(self, *ids: str) -> None:
+        """Ask for tasks, and end those that have finished."""
+        for id in ids:
+            answer = self._connection.ask("TASK/QUERY", {"__TASK_ID__": id}, TaskState)
+            answer.add_done_callback(lambda done, id=id: self._looked(id, done))  # type: ignore[misc]
+
+    def _looked(self, id: str, answer: Future[TaskState]) -> None:
+        error = answer.exception()
+        if error is None and answer.result().status != "FINISHED":
+            return
+        with self._lock:
+            ended, _ = self._open.pop(id, (None, False))
+        if ended is not None:
+            hand_on(answer, ended)
+
+    # -- for every thread -----------------------------------------------------------------------------------------------
+
+    def as_completed(self, *, timeout: float | None = None, progress: bool = False) -> Iterator[Task]:
+        """Yield the tasks that were submitted through this object by now, as ``llts.as_completed`` does."""
+        return as_completed(self.tasks, timeout=timeout, progress=progress)
+
+    def query(self) -> dict[str, Any]:
+        """Return the counts and times of ``JOB/QUERY``: ``total``, ``succeeded``, ``failed``, ``end_time`` and others."""
+        return self._ask("JOB/QUERY", plain)
+
+    def wait(self, timeout: float | None = None) -> dict[str, Any]:
+        """Wait until every task of the job has finished, whoever has submitted it; return what ``query`` returns."""
+        for task in self.tasks:
+            with suppress(Refused):
+                task.id  # noqa: B018 - the job ends before a task that is not accepted
+        ended = self._connection.ask(
+            "JOB/QUERY", {"__JOB__": self.name, "__WAIT__": PARK_MS}, plain, again=lambda it: it["__END_TIME__"] is None
+        )
+        with lent_slot():
+            return wait_for(ended, timeout)
+
+    def kill(self, reason: str | None = None) -> int:
+        """End all its tasks and accept no more; return how many were changed."""
+        return self._change("JOB/KILL", {"__REASON__": reason} if reason else {})
+
+    def retry(self) -> int:
+        """Run its failed tasks again; return their number. ``Task.retry`` is for those that are to be waited for here."""
+        return self._change("JOB/RETRY", repeat=False)
+
+    def hold(self) -> int:
+        """Keep its tasks from starting; return how many were changed."""
+        return self._change("JOB/HOLD")
+
+    def release(self) -> int:
+        """Let its held tasks start; return how many were changed."""
+        return self._change("JOB/RELEASE")
+
+    def _change(self, kind: str, fields: Mapping[str, Any] | None = None, *, repeat: bool = True) -> int:
+        return self._ask(kind, lambda answer: int(answer["__COUNT__"]), fields, repeat=repeat)
+
+    def _ask(self, kind: str, read: Callable[[Fields], T], fields: Mapping[str, Any] | None = None, *, repeat: bool = True) -> T:
+        return self._connection.ask(kind, {"__JOB__": self.name, **(fields or {})}, read, repeat=repeat).result()
+
+
+def work_of(command: Sequence[str] | str) -> Fields:
+    """Return the field of a command: a list of words, or a line for ``sh``."""
+    return {"__SHELL__": command} if isinstance(command, str) else {"__COMMAND__": json.dumps([os.fspath(w) for w in command])}
