@@ -218,10 +218,10 @@ class Client:
         """Return what is known of each gate, by its name: ``status``, ``running``, ``waiting`` and its settings."""
         return dict(self._pages("GATE/QUERY"))
 
-    def set_gate(self, name: str, **settings: Any) -> dict[str, Any]:
+    def set_gate(self, name: str, **settings: Any) -> None:
         """Set ``max_running``, ``max_starts`` with ``interval`` (seconds), ``closed_until`` (unix seconds); None removes one."""
         fields = {f"__{key.upper()}__": value for key, value in settings.items()}
-        return plain(self._ask("GATE/SET", {"__GATE__": name, **fields}))
+        self._ask("GATE/SET", {"__GATE__": name, **fields})
 
     def jobs(self) -> Iterator[dict[str, Any]]:
         """Yield what is known of each job, newest first, as ``Job.query`` returns it."""

@@ -48,6 +48,9 @@ PING_MS = 5_000
 
 SUBMIT = "TASK/SUBMIT"
 
+# Plain numbers: a call with an enumeration of pyzmq takes some microseconds more.
+SNDMORE, POLLIN, EVENTS = int(zmq.SNDMORE), int(zmq.POLLIN), int(zmq.EVENTS)
+
 encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
@@ -118,7 +121,7 @@ class Connection:
         self._turn = -1
         self._context = zmq.Context()
         self._poller = zmq.Poller()
-        self._poller.register(self._woken, zmq.POLLIN)
+        self._poller.register(self._woken, POLLIN)
         self._socket: zmq.Socket[bytes] | None = None
         self._monitor: zmq.Socket[bytes]
         self._thread = threading.Thread(target=self._run, name="llts", daemon=True)
@@ -159,6 +162,8 @@ class Connection:
         if self._closed:
             self._fail_all(Error("this client is closed"))
         elif self._sleeps:
+            # One call wakes it for all requests that come before it runs.
+            self._sleeps = False
             self._wake_up()
         return request.future
 
@@ -226,8 +231,8 @@ class Connection:
             opened.curve_serverkey = self.endpoint.keys.server
         self._monitor = opened.get_monitor_socket()
         opened.connect(self.endpoint.addresses[self._turn % len(self.endpoint.addresses)])
-        self._poller.register(opened, zmq.POLLIN)
-        self._poller.register(self._monitor, zmq.POLLIN)
+        self._poller.register(opened, POLLIN)
+        self._poller.register(self._monitor, POLLIN)
         self._socket = opened
 
     def _wait_ms(self) -> int | None:
@@ -274,15 +279,14 @@ class Connection:
             bodies = ",".join(request.body for request in batch)
             text = f'{{"__TYPE__":"TASK/SUBMIT_MANY","__TASKS__":[{bodies}]}}'
         assert self._socket is not None
-        self._socket.send_multipart((number, b"", text.encode()))
+        self._socket.send(number, SNDMORE)
+        self._socket.send(b"", SNDMORE)
+        self._socket.send(text.encode())
 
     def _receive(self) -> None:
         assert self._socket is not None
-        while True:
-            try:
-                number, _, frame = self._socket.recv_multipart(zmq.NOBLOCK)
-            except zmq.Again:
-                return
+        while int(self._socket.getsockopt(EVENTS)) & POLLIN:
+            number, _, frame = self._socket.recv(), self._socket.recv(), self._socket.recv()
             batch = self._pending.pop(number, None)
             # A request that was repeated may be answered twice.
             if batch is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -110,7 +111,7 @@ def submission(
             fields["__OUT__"] = json.dumps(names(value))
         elif name not in OTHERS and name not in OF_A_COMMAND:
             raise TypeError(f"{name!r} is no option of a submit; the parameters of a tool are its second argument")
-    if terms := after(policy):
+    if any(name.startswith("after") for name in policy) and (terms := after(policy)):
         fields["__AFTER__"] = ",".join(terms)
     if "father" in policy:
         fields["__FATHER_ID__"] = task_id(policy["father"])
@@ -131,9 +132,9 @@ def surround(fields: dict[str, Any], policy: Policy, is_here: bool) -> None:
         if "cwd" in policy:
             raise ValueError("cwd excludes in_ and out: their files are in the folder of the task, where it starts")
     elif "cwd" in policy:
-        fields["__CWD__"] = str(Path(policy["cwd"]).absolute())
+        fields["__CWD__"] = os.path.abspath(policy["cwd"])
     elif is_here:
-        fields["__CWD__"] = str(Path.cwd())
+        fields["__CWD__"] = os.getcwd()
     if is_here and (umask := own_umask()):
         fields["__UMASK__"] = umask
     variables = {**(os.environ if policy.get("env_all") else {}), **policy.get("env", {})}
@@ -141,8 +142,9 @@ def surround(fields: dict[str, Any], policy: Policy, is_here: bool) -> None:
         fields["__ENV__"] = json.dumps(variables)
 
 
+@functools.cache
 def own_umask() -> str | None:
-    """Return the umask of this process. The call that returns it would change it for all threads."""
+    """Return the umask that this process had at its first submit. The call that returns it would change it for all threads."""
     try:
         found = re.search(r"^Umask:\s*(\d+)", Path("/proc/self/status").read_text(), re.MULTILINE)
     except OSError:

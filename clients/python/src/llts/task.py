@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from llts.submission import Policy
 
 T = TypeVar("T")
+# Milliseconds for which a request for the ends of a job waits. The service keeps them for a minute for the next one.
+READ_MS = 60_000
+
 Stream = Literal["STDOUT", "STDERR", "REPORT"]
 
 
@@ -346,7 +349,7 @@ class Job:
 
     def _read(self, cursor: Any) -> None:
         """Ask for the ends since a place, or for the present place."""
-        place = {} if cursor is None else {"__CURSOR__": cursor, "__WAIT__": PARK_MS}
+        place = {} if cursor is None else {"__CURSOR__": cursor, "__WAIT__": READ_MS}
         answer = self._connection.ask("JOB/RESULTS", {"__JOB__": self.name, **place})
         answer.add_done_callback(lambda done: self._page(done, is_new=cursor is None))
 
@@ -367,11 +370,12 @@ class Job:
                 ended.set_exception(error)
             return
         page = answer.result()
-        for id, row in page.items():
-            if id.startswith("TASK_"):
-                self._end(id, row)
+        ends = {id: row for id, row in page.items() if id.startswith("TASK_")}
+        for id, row in ends.items():
+            self._end(id, row)
         with self._lock:
-            self._reads = bool(self._open or self._unaccepted)
+            # A job that rests for the time of a request is read no more, until it has a task again.
+            self._reads = bool(self._open or self._unaccepted or is_new or ends)
             if self._reads:
                 self._read(page["__CURSOR__"])
 
