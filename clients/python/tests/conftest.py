@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import os
 import signal
 import subprocess
@@ -49,9 +50,11 @@ class Service:
         self.env = environment(LLTS_HOME=str(self.home), XDG_CONFIG_HOME=str(Path(folder) / "config"))
         self.llts("init", str(self.home), *init)
         defaults = {"CONTROLLER_REP_PORT": "off", "CONTROLLER_PUB_PORT": "off", "AGENT_KILL_INTERVAL": 800}
-        with (self.home / "config.toml").open("a") as file:
-            for key, value in {**defaults, **config}.items():
-                file.write(f"{key} = {value if isinstance(value, int) else repr(value)}\n".replace("'", '"'))
+        config = {**defaults, **config}
+        file = self.home / "config.toml"
+        kept = [line for line in file.read_text().splitlines() if line.split(" ")[0] not in config]
+        # Texts and numbers look the same in TOML as in JSON.
+        file.write_text("".join(f"{line}\n" for line in kept + [f"{k} = {json.dumps(v)}" for k, v in config.items()]))
         self.llts("up", str(agents))
 
     def llts(self, *arguments):

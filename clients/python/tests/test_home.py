@@ -3,13 +3,12 @@
 import os
 import socket
 import subprocess
-import threading
 
 import pytest
 import zmq
 
 import llts
-from conftest import BINARY, LIMIT, push
+from conftest import BINARY, LIMIT, push, wait_until
 from llts.home import find
 
 
@@ -67,6 +66,7 @@ def test_the_variable_and_a_context_name_a_controller(start_service, monkeypatch
         assert c.run("echo hi").stdout() == "hi\n"
     monkeypatch.delenv("CONTROLLER_ADDRESS")
     service.llts("context", "add", "lab", address)
+    monkeypatch.setenv("XDG_CONFIG_HOME", service.env["XDG_CONFIG_HOME"])
     monkeypatch.setenv("LLTS_CONTEXT", "lab")
     with llts.Client() as c:
         assert c.stats()
@@ -82,7 +82,7 @@ def farm(start_service):
     return start_service(agents=1, init=("--listen", "127.0.0.1"), CONTROLLER_REP_PORT=0, CONTROLLER_PUB_PORT=0)
 
 
-def test_keys(farm, tmp_path):
+def test_keys(farm, tmp_path, monkeypatch):
     with farm.client() as c:
         assert c.connection.endpoint.keys is not None
         assert c.run("echo secret").stdout() == "secret\n"
@@ -107,22 +107,22 @@ def test_keys(farm, tmp_path):
         except llts.KeyRefused:
             return None
 
-    from conftest import wait_until
-
     assert wait_until(is_admitted, "the key is admitted")
     with llts.Client(**options) as c:
         assert c.submit(tool).result(LIMIT).stdout == "hello\n"
-        # The key is one of this machine and user, so a command is asked of a context with the same keys.
-        farm.llts(
-            "context", "add", "farm", address, "--server-key-file", str(server), "--secret-key-file", options["secret_key_file"]
-        )
-    os.environ["XDG_CONFIG_HOME"] = farm.env["XDG_CONFIG_HOME"]
+        farm.llts("context", "add", "farm", address, "--server-key", str(server), "--secret-key", options["secret_key_file"])
+    monkeypatch.setenv("XDG_CONFIG_HOME", farm.env["XDG_CONFIG_HOME"])
     with llts.Client(context="farm") as c:
+        assert c.submit(tool).result(LIMIT)
+    # The home of a machine that has joined has the keys of a client alone.
+    port = address.rpartition(":")[2]
+    joined = tmp_path / "joined"
+    joined.mkdir()
+    keys = f'CURVE_SECRET_KEY_FILE = "{tmp_path}/own.key"\nCURVE_SERVER_PUBLIC_KEY_FILE = "{server}"\n'
+    (joined / "config.toml").write_text(f'CONTROLLER_IP = "127.0.0.1"\nCONTROLLER_REP_PORT = {port}\n{keys}')
+    with llts.Client(joined) as c:
+        assert not c.connection.endpoint.is_local
         assert c.submit(tool).result(LIMIT)
     (tmp_path / "own.key").chmod(0o644)
     with pytest.raises(llts.ConfigError, match="chmod 600"):
         llts.Client(**options)
-
-
-def test_a_thread_that_waits_for_keys_ends():
-    assert threading.active_count() < 20
