@@ -3,9 +3,9 @@
 import asyncio
 
 import pytest
+from conftest import LIMIT, push
 
 import llts
-from conftest import LIMIT, push
 
 
 def run(service, body):

@@ -11,10 +11,10 @@ import types
 from concurrent.futures import Future
 
 import pytest
+from conftest import LIMIT
 from stay_agent import StayAgent
 
 import llts
-from conftest import LIMIT
 from llts.executor import Executor
 from llts.state import TaskState
 

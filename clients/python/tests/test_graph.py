@@ -1,9 +1,9 @@
 """Graphs that are built in Python."""
 
 import pytest
+from conftest import LIMIT
 
 import llts
-from conftest import LIMIT
 
 
 def words(folder):

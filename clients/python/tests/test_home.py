@@ -6,9 +6,9 @@ import subprocess
 
 import pytest
 import zmq
+from conftest import BINARY, LIMIT, push, wait_until
 
 import llts
-from conftest import BINARY, LIMIT, push, wait_until
 from llts.home import find
 
 

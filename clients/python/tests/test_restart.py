@@ -5,9 +5,9 @@ import os
 import threading
 
 import pytest
+from conftest import LIMIT, wait_until
 
 import llts
-from conftest import LIMIT, wait_until
 
 SUBMITS = 500
 

@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import LIMIT, push, wait_until
 
 import llts
-from conftest import LIMIT, push, wait_until
 
 
 def test_a_tool_is_submitted_and_awaited(c):
@@ -76,6 +76,7 @@ def test_policies_have_the_names_of_the_flags(c):
 
 def test_every_flag_of_the_command_line_is_an_option():
     from conftest import BINARY
+
     from llts.submission import Policy
 
     text = subprocess.run([BINARY, "submit", "--help"], capture_output=True, text=True, check=True).stdout

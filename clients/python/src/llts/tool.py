@@ -15,6 +15,7 @@ import os
 import signal
 import socket
 import sys
+import termios
 import traceback
 from collections import deque
 from types import FrameType
@@ -24,6 +25,9 @@ __all__ = ["Killed", "Reply", "Task", "serve"]
 
 # The exit code of a task that was killed, as a shell has it for SIGTERM.
 KILLED = 143
+
+# No byte to read, as the system says it.
+NOTHING = b"\0\0\0\0"
 
 encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
@@ -80,13 +84,14 @@ class Server:
         self.killed: set[str] = set()
         # The task whose handler runs.
         self.running: str | None = None
-        self.flags = fcntl.fcntl(agent, fcntl.F_GETFL)
+        self.number = agent.fileno()
+        self.flags = fcntl.fcntl(self.number, fcntl.F_GETFL)
 
     def run(self) -> None:
         """Answer tasks one after the other."""
         # While a handler runs, a line of the agent makes a signal: no thread has to wait for it.
         signal.signal(signal.SIGIO, self.interrupt)
-        fcntl.fcntl(self.agent, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(self.number, fcntl.F_SETOWN, os.getpid())
         self.agent.sendall(b'{"type":"ready","version":1}\n')
         while True:
             while not self.waiting:
@@ -132,7 +137,7 @@ class Server:
         except Killed:
             self.running = None
             reply = Reply(report="killed", exit_code=KILLED)
-        fcntl.fcntl(self.agent, fcntl.F_SETFL, self.flags)
+        fcntl.fcntl(self.number, fcntl.F_SETFL, self.flags)
         self.killed.discard(id)
         # What the task has written belongs to it, and must not arrive after its end.
         sys.stdout.flush()
@@ -150,9 +155,10 @@ class Server:
         task.id, task.round, task.folder = message["id"], message["round"], message.get("folder")
         try:
             self.running = task.id
-            fcntl.fcntl(self.agent, fcntl.F_SETFL, self.flags | os.O_ASYNC)
+            fcntl.fcntl(self.number, fcntl.F_SETFL, self.flags | os.O_ASYNC)
             # A kill that has come before makes no signal.
-            self.interrupt(signal.SIGIO, None)
+            if task.id in self.killed or fcntl.ioctl(self.number, termios.FIONREAD, NOTHING) != NOTHING:
+                self.interrupt(signal.SIGIO, None)
             value = self.handler(task)
             self.running = None
         except SystemExit as error:
