@@ -217,14 +217,21 @@ def test_list_yields_every_task(c):
 def test_logs_are_live_bytes(c, tmp_path):
     fifo = tmp_path / "go"
     os.mkfifo(fifo)
-    task = c.run(["sh", "-c", f"printf 'a\\377\\n'; cat {fifo}; echo err >&2"])
+    task = c.run(["sh", "-c", f"echo one; cat {fifo}; echo err >&2"])
     parts = task.logs()
-    assert next(parts) == b"a\xff\n"
+    assert next(parts) == b"one\n"
     assert task.query().status == "RUNNING"
     fifo.write_text("later\n")
     assert b"".join(parts) == b"later\n"
     assert b"".join(c.logs(task, "STDERR")) == b"err\n"
-    assert task.stdout() == "a\ufffd\nlater\n"
+    assert task.stdout() == "one\nlater\n"
+
+
+def test_outputs_are_bytes(c):
+    task = c.run(r"printf 'a\377\n'")
+    task.result(LIMIT)
+    assert b"".join(task.logs()) == b"a\xff\n"
+    assert task.stdout() == "a\ufffd\n"
 
 
 def test_large_outputs_are_whole(c):
