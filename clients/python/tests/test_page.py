@@ -28,11 +28,8 @@ def test_the_blocks_of_the_page_run(service, tmp_path):
     found = blocks("python")
     assert len(found) >= 7
     said = run(service, tmp_path, "".join(found))
-    assert (
-        "0 a\nb\n" in said
-        and "hello, Ada" in said
-        and "[PosixPath('results/sorted.txt')" in said.replace("in.txt'), PosixPath('results/", "")
-    )
+    for expected in ("0 a\nb\n", "hello, Ada", "[PosixPath('results/sorted.txt')]", "hello, Eve"):
+        assert expected in said
     assert "196 4" in said and "-1006" in said and "SUCCEEDED" in said
 
 

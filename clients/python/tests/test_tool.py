@@ -114,6 +114,22 @@ def test_a_task_that_waits_can_be_killed(agent):
     assert [(done["id"], done["exit_code"]) for done in answers] == [("first", 143), ("second", 143), ("third", 0)]
 
 
+def test_lines_that_come_at_any_moment_are_read_once(agent):
+    for n in range(100):
+        agent.start(f"a{n}", do="spin")
+        for waiting in "bcd":
+            agent.start(f"{waiting}{n}", do="add", a=n, b=0)
+            agent.send(type="kill", id=f"c{n}")
+        agent.send(type="kill", id=f"a{n}")
+        answers = [agent.receive() for _ in range(4)]
+        assert [(done["id"], done["exit_code"]) for done in answers] == [
+            (f"a{n}", 143),
+            (f"b{n}", 0),
+            (f"c{n}", 143),
+            (f"d{n}", 0),
+        ]
+
+
 def test_a_kill_that_comes_late_hurts_no_one(agent):
     agent.run("t", do="add", a=1, b=1)
     agent.send(type="kill", id="t")

@@ -84,6 +84,7 @@ class Server:
         self.killed: set[str] = set()
         # The task whose handler runs.
         self.running: str | None = None
+        self.reads = False
         self.number = agent.fileno()
         self.flags = fcntl.fcntl(self.number, fcntl.F_GETFL)
 
@@ -118,16 +119,22 @@ class Server:
 
     def interrupt(self, _signal: int, _frame: FrameType | None) -> None:
         """Read lines that arrive while a handler runs, and end it if it is killed."""
-        if self.running is None:
+        # A signal that comes while lines are read leaves its line to that reading.
+        if self.running is None or self.reads:
             return
-        try:
-            while self.receive(socket.MSG_DONTWAIT):
-                pass
-        except BlockingIOError:
-            pass
+        while self.has_bytes():
+            self.reads = True
+            try:
+                self.receive(socket.MSG_DONTWAIT)
+            finally:
+                self.reads = False
         if self.running in self.killed:
             self.running = None
             raise Killed
+
+    def has_bytes(self) -> bool:
+        """Return whether something has arrived that is not read."""
+        return fcntl.ioctl(self.number, termios.FIONREAD, NOTHING) != NOTHING
 
     def answer(self, message: dict[str, Any]) -> None:
         """Run a task, and send its answer."""
@@ -157,7 +164,7 @@ class Server:
             self.running = task.id
             fcntl.fcntl(self.number, fcntl.F_SETFL, self.flags | os.O_ASYNC)
             # A kill that has come before makes no signal.
-            if task.id in self.killed or fcntl.ioctl(self.number, termios.FIONREAD, NOTHING) != NOTHING:
+            if task.id in self.killed or self.has_bytes():
                 self.interrupt(signal.SIGIO, None)
             value = self.handler(task)
             self.running = None
