@@ -25,13 +25,11 @@ class Agents:
     def __init__(self, folder):
         self.folder = folder
         self.connection = types.SimpleNamespace(submit_key=lambda: "key")
+        self.prepare = lambda work, parameters, policy: (work, parameters, policy)
         self.pushed = []
         self.agents = {}
         self.killed = []
         self.tasks = []
-
-    def job(self, name):
-        return self
 
     def push_tool(self, name, archive):
         self.pushed.append((name, archive.getvalue()))
@@ -43,7 +41,8 @@ class Agents:
         ready = agent.receive()
         assert ready == {"type": "ready", "version": 1}, agent.end()
 
-    def start(self, work, parameters, policy):
+    def submit(self, fields):
+        work, parameters, policy = fields
         task = types.SimpleNamespace(id=f"TASK_{len(self.tasks)}", end=Future, kill_later=self.killed.append)
         ended = Future()
         task.end = lambda: ended
@@ -74,6 +73,13 @@ def agents(tmp_path):
     yield stand_in
     for agent in stand_in.agents.values():
         agent.end()
+
+
+@pytest.fixture(autouse=True)
+def ends_of_the_agents(request, monkeypatch):
+    if "agents" in request.fixturenames:
+        agents = request.getfixturevalue("agents")
+        monkeypatch.setattr("llts.executor.Ends", lambda connection, job: agents)
 
 
 def executor(agents, *, python=sys.executable, initializer=None, initargs=(), files=False, **policy):

@@ -353,6 +353,31 @@ def test_a_client_without_references_closes_itself(service):
     del client
     assert threading.active_count() == before
 
+    # A task keeps its client open, and a job that rests does not.
+    task = service.client().job("kept").run("true")
+    assert task.result(LIMIT)
+    assert threading.active_count() == before + 1
+    del task
+    assert threading.active_count() == before
+
+
+def test_a_client_does_not_survive_a_fork(service):
+    code = """
+import llts, os
+c = llts.Client()
+c.stats()
+child = os.fork()
+if child == 0:
+    try: c.stats()
+    except llts.Error as error: print(error, flush=True)
+    llts.Client().stats()
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+c.stats()
+"""
+    done = subprocess.run([sys.executable, "-c", code], env=service.env, capture_output=True, text=True, timeout=LIMIT)
+    assert (done.returncode, done.stderr) == (0, "") and "make another one" in done.stdout
+
 
 def test_a_program_that_closes_nothing_ends(service):
     code = "import llts, sys; t = llts.Client().run(['sleep', '0.1']); t.end(); print('done')"

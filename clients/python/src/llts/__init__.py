@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     )
     from llts.executor import Executor
     from llts.graph import Graph, GraphRun
+    from llts.job import Job
     from llts.state import File, GraphState, TaskState
-    from llts.task import Job, Task, as_completed
+    from llts.task import Task, as_completed
 
 __all__ = [
     "Client",
@@ -62,7 +63,7 @@ _MODULES = {
     "Graph": "graph",
     "GraphRun": "graph",
     "GraphState": "state",
-    "Job": "task",
+    "Job": "job",
     "Task": "task",
     "TaskState": "state",
     "as_completed": "task",

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from llts import client, graph, task
+from llts import client, graph, job, task
 from llts.errors import NoController, TaskFailed
 from llts.state import GraphState, TaskState
 
@@ -138,7 +138,7 @@ async def as_completed(tasks: Iterable[Task], *, progress: bool = False) -> Asyn
 class Job:
     """A job, as :class:`llts.Job`."""
 
-    def __init__(self, plain: task.Job) -> None:
+    def __init__(self, plain: job.Job) -> None:
         self.plain = plain
         """The job for other threads."""
         self.name = plain.name

@@ -15,9 +15,10 @@ from llts import files
 from llts.connection import SUBMIT, Connection, Fields
 from llts.graph import Graph, GraphRun
 from llts.home import find
+from llts.job import Job
 from llts.state import GraphState, TaskState, plain
 from llts.submission import submission
-from llts.task import Job, Stream, Task, work_of
+from llts.task import Stream, Task, work_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -68,7 +69,7 @@ class Client:
         self._father = os.environ.get("__TASK_ID__") if is_in_task else None
 
     def close(self) -> None:
-        """End the connection. Tasks go on; waits for them fail. A client without references is closed by itself."""
+        """End the connection. Tasks go on; waits for them fail. A client to which no reference is left is closed by itself."""
         self._close()
 
     def __enter__(self) -> Self:
@@ -108,7 +109,12 @@ class Client:
         return task
 
     def _ask_submit(self, fields: Fields) -> Task:
-        return Task(self.connection, self.connection.ask(SUBMIT, fields, lambda answer: str(answer["__TASK_ID__"])))
+        return self._task(self.connection.ask(SUBMIT, fields, lambda answer: str(answer["__TASK_ID__"])))
+
+    def _task(self, accepted: Future[str]) -> Task:
+        task = Task(self.connection, accepted)
+        task.client = self
+        return task
 
     def prepare(self, work: Fields, parameters: Mapping[str, Any] | None, policy: Policy) -> Fields:
         """Return the fields of a submit, and send the files that it names and the controller lacks."""
@@ -151,7 +157,7 @@ class Client:
             return task
         accepted: Future[str] = Future()
         accepted.set_result(task)
-        return Task(self.connection, accepted)
+        return self._task(accepted)
 
     def query(self, task: str | Task) -> TaskState:
         """Return the present state of a task."""

@@ -16,6 +16,7 @@ import os
 import socket
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
@@ -47,6 +48,8 @@ BATCH_CHARACTERS_MAX = 1_000_000
 PING_MS = 5_000
 
 SUBMIT = "TASK/SUBMIT"
+
+CLOSED = "this client is closed, or belongs to the parent of this process; make another one"
 
 # Plain numbers: a call with an enumeration of pyzmq takes some microseconds more.
 SNDMORE, POLLIN, EVENTS = int(zmq.SNDMORE), int(zmq.POLLIN), int(zmq.EVENTS)
@@ -125,6 +128,7 @@ class Connection:
         self._socket: zmq.Socket[bytes] | None = None
         self._monitor: zmq.Socket[bytes]
         self._thread = threading.Thread(target=self._run, name="llts", daemon=True)
+        connections.add(self)
         self._thread.start()
 
     # -- for every thread -----------------------------------------------------------------------------------------------
@@ -160,7 +164,7 @@ class Connection:
         request = Request(kind, encode(fields or {}), read, again, repeat)
         self._queue.append(request)
         if self._closed:
-            self._fail_all(Error("this client is closed"))
+            self._fail_all(Error(CLOSED))
         elif self._sleeps:
             # One call wakes it for all requests that come before it runs.
             self._sleeps = False
@@ -192,7 +196,7 @@ class Connection:
             self._closed = True
             self._fail_all(Error(f"the connection has ended: {error}"))
         finally:
-            self._fail_all(Error("this client is closed"))
+            self._fail_all(Error(CLOSED))
             self._context.destroy(linger=0)
             self._wake.close()
             self._woken.close()
@@ -352,3 +356,16 @@ class Connection:
             requests.append(self._queue.popleft())
         for request in requests:
             request.fail(error)
+
+
+# A process that has forked has no thread for the connections of its parent.
+connections: weakref.WeakSet[Connection] = weakref.WeakSet()
+
+
+def leave_to_parent() -> None:
+    """Close all connections in the child of a fork."""
+    for connection in connections:
+        connection._closed = True
+
+
+os.register_at_fork(after_in_child=leave_to_parent)

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from llts.errors import Error, PythonMismatch, TaskFailed, TooLarge
+from llts.job import Ends
 from llts.state import TaskState
 from llts.task import lent_slot
 
@@ -70,6 +71,13 @@ class Call(Future[T]):
         self.set_running_or_notify_cancel()
         self.task.kill_later("the future of the call was cancelled")
         return True
+
+    def result(self, timeout: float | None = None) -> T:
+        """Return the result, or raise what the call has raised. Raises :class:`TimeoutError` after ``timeout`` seconds."""
+        if self.done():
+            return super().result()
+        with lent_slot():
+            return super().result(timeout)
 
     def finish(self, ended: Future[TaskState]) -> None:
         """Take over the end of the task, in the thread of the connection."""
@@ -148,7 +156,8 @@ class Executor(concurrent.futures.Executor):
         self._files = files
         self._stay = stay
         self._policy = policy
-        self._job = client.job(client.connection.submit_key().replace(" ", "-"))
+        self._name = policy.get("job") or client.connection.submit_key().replace(" ", "-")
+        self._ends = Ends(client.connection, self._name)
         self._lock = threading.Lock()
         self._tools: dict[bool, str] = {}
         self._functions: dict[Any, str] = {}
@@ -193,16 +202,16 @@ class Executor(concurrent.futures.Executor):
         function, call = self._function(fn), base64.b64encode(dumps(arguments)).decode()
         is_large = len(function) > PARAMETER_CHARACTERS_MAX or len(call) > PARAMETER_CHARACTERS_MAX
         work = {"__OPERATION__": self._tool(client, is_large or self._files)}
-        policy = self._policy
+        policy: Policy = {**self._policy, "job": self._name}
         if is_large or self._files:
             policy = {**policy, "out": "result.pickle"}
         if is_large:
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder, "call.pickle")
                 path.write_bytes(dumps((fn, arguments)))
-                task = self._job.start(work, parameters, {**policy, "in_": [path]})
+                task = self._ends.submit(client.prepare(work, parameters, {**policy, "in_": [path]}))
         else:
-            task = self._job.start(work, {"function": function, "call": call, **parameters}, policy)
+            task = self._ends.submit(client.prepare(work, {"function": function, "call": call, **parameters}, policy))
         future: Call[Any] = Call(task)
         with self._lock:
             self._calls.add(future)
@@ -222,7 +231,7 @@ class Executor(concurrent.futures.Executor):
                 return
             # Dropped without the lock: to close is to wait for the thread of the connection, which may want it.
             client, self._client = self._client, None
-        del client, self._job
+        del client
 
     def _function(self, fn: Callable[..., Any]) -> str:
         """Return the pickle of a function as a text."""
