@@ -3,6 +3,7 @@
 import os
 import socket
 import subprocess
+import time
 
 import pytest
 import zmq
@@ -47,7 +48,15 @@ def test_no_controller_answers_in_time():
         c.stats()
 
 
-@pytest.mark.parametrize("address", ["", "x", "tcp://", "tcp://*:1", "tcp://a:0", "tcp://a:65536", "ipc://", "tcp://a:1,b"])
+def test_several_silent_addresses_are_tried_without_haste():
+    with llts.Client(controller="tcp://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", timeout=1) as c:
+        began = time.process_time()
+        with pytest.raises(llts.NoController):
+            c.stats()
+        assert time.process_time() - began < 0.5
+
+
+@pytest.mark.parametrize("address", ["x", "tcp://", "tcp://*:1", "tcp://a:0", "tcp://a:65536", "ipc://", "tcp://a:1,b"])
 def test_what_is_no_address_is_refused(address, monkeypatch):
     with pytest.raises((llts.ConfigError, llts.NoController)):
         llts.Client(controller=address)

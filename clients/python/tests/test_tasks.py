@@ -87,6 +87,25 @@ def test_every_flag_of_the_command_line_is_an_option():
     assert {flag for flag in flags if flag.isascii() and flag[2:3].isalpha()} - options == set()
 
 
+def test_the_last_round_is_read(c):
+    task = c.run('echo "round $__ROUND__"; [ "$__ROUND__" -ge 1 ]', max_fails=1, retry_delay=0.01)
+    assert task.stdout() == "round 1\n"
+    assert b"".join(task.logs(round=0)) == b"round 0\n"
+
+
+def test_bytes_that_are_no_characters_travel(c, tmp_path):
+    strange = os.fsdecode(b"a\xff")
+    (tmp_path / strange).mkdir()
+    script = 'printf "%s|%s|" "$1" "$V"; pwd'
+    task = c.run(["sh", "-c", script, "-", strange], cwd=strange, env={"V": strange})
+    assert task.result(LIMIT)
+    assert b"".join(task.logs()) == b"a\xff|a\xff|" + os.fsencode(tmp_path / strange) + b"\n"
+    (tmp_path / "x").write_text("x")
+    copied = c.run(["sh", "-c", 'cp "$1" "$1.out"', "-", strange], in_={strange: "x"}, out=[f"{strange}.*"])
+    assert set(copied.files()) == {f"{strange}.out"}
+    assert copied.fetch("got") == [Path("got") / f"{strange}.out"]
+
+
 def test_dependencies(c):
     first = c.run("true")
     second = c.run("exit 1", after=first)

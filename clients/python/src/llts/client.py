@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import getpass
 import os
+import pwd
 import sys
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -64,9 +65,6 @@ class Client:
         self.connection = Connection(endpoint, timeout)
         """The connection, for requests that have no method here: ``connection.ask("SERVICE/STATUS").result()``."""
         self._close = weakref.finalize(self, self.connection.close)
-        # A task that this process belongs to is the parent of what it submits, unless another controller is named.
-        is_in_task = bool(os.environ.get("CONTROLLER_ADDRESS")) and not controller and not context
-        self._father = os.environ.get("__TASK_ID__") if is_in_task else None
 
     def close(self) -> None:
         """End the connection. Tasks go on; waits for them fail. A client to which no reference is left is closed by itself."""
@@ -118,7 +116,7 @@ class Client:
 
     def prepare(self, work: Fields, parameters: Mapping[str, Any] | None, policy: Policy) -> Fields:
         """Return the fields of a submit, and send the files that it names and the controller lacks."""
-        fields = submission(work, parameters, policy, self._father, self.connection.endpoint.is_local)
+        fields = submission(work, parameters, policy, self.connection.endpoint)
         if "__SUBMIT_KEY__" not in fields:
             fields["__SUBMIT_KEY__"] = self.connection.submit_key()
         if "in_" in policy:
@@ -235,7 +233,11 @@ class Client:
 
     def push_tool(self, name: str, archive: BinaryIO) -> None:
         """Make a packed tool the newest version of its name. Needs the right to send commands."""
-        by = f"{getpass.getuser()}@{os.uname().nodename} ({sys.argv[0] or 'python'}, process {os.getpid()})"
+        try:
+            user = pwd.getpwuid(os.geteuid()).pw_name
+        except KeyError:
+            user = f"user {os.geteuid()}"
+        by = f"{user}@{os.uname().nodename} ({Path(sys.argv[0]).name or 'python'}, process {os.getpid()})"
         files.push_tool(self.connection, name, archive, by)
 
     # -- graphs ---------------------------------------------------------------------------------------------------------

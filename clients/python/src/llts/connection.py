@@ -47,6 +47,9 @@ BATCH_CHARACTERS_MAX = 1_000_000
 # Milliseconds between the pings that find out that the other machine is gone.
 PING_MS = 5_000
 
+# Milliseconds of an attempt to connect, and seconds after which the next address is tried.
+CONNECT_MS, DIAL_PAUSE = 2_000, 0.1
+
 SUBMIT = "TASK/SUBMIT"
 
 CLOSED = "this client is closed, or belongs to the parent of this process; make another one"
@@ -100,6 +103,10 @@ class Request:
         """Complete the future with an exception."""
         with suppress(InvalidStateError):
             self.future.set_exception(error)
+
+
+# A process that has forked has no thread for the connections of its parent.
+connections: weakref.WeakSet[Connection] = weakref.WeakSet()
 
 
 class Connection:
@@ -224,10 +231,12 @@ class Connection:
             self._socket.disable_monitor()
             self._socket.close(0)
         self._turn += 1
+        self._dialled = time.monotonic()
         opened: zmq.Socket[bytes] = self._context.socket(zmq.DEALER)
         opened.linger = 0
         opened.sndhwm = opened.rcvhwm = 0
-        opened.reconnect_ivl, opened.reconnect_ivl_max = 20, 1_000
+        opened.connect_timeout = CONNECT_MS
+        opened.reconnect_ivl, opened.reconnect_ivl_max = 20, 200
         opened.heartbeat_ivl, opened.heartbeat_timeout = PING_MS, 3 * PING_MS
         if self.endpoint.keys is not None:
             opened.curve_secretkey = self.endpoint.keys.secret
@@ -337,9 +346,13 @@ class Connection:
                 self._fail_all(KeyRefused(f"cannot talk to the controller at {self.endpoint}: {why}"))
             elif event == zmq.EVENT_DISCONNECTED and self._connected:
                 self._lose()
-            elif event in (zmq.EVENT_CLOSED, zmq.EVENT_CONNECT_RETRIED) and len(self.endpoint.addresses) > 1:
+            elif event == zmq.EVENT_CONNECT_RETRIED and self._has_others():
                 self._dial()
                 return
+
+    def _has_others(self) -> bool:
+        """Return whether it is time for the next address: each gets some attempts."""
+        return len(self.endpoint.addresses) > 1 and time.monotonic() - self._dialled > DIAL_PAUSE
 
     def _lose(self) -> None:
         self._connected = False
@@ -356,10 +369,6 @@ class Connection:
             requests.append(self._queue.popleft())
         for request in requests:
             request.fail(error)
-
-
-# A process that has forked has no thread for the connections of its parent.
-connections: weakref.WeakSet[Connection] = weakref.WeakSet()
 
 
 def leave_to_parent() -> None:

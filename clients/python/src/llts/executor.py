@@ -159,6 +159,8 @@ class Executor(concurrent.futures.Executor):
         self._name = policy.get("job") or client.connection.submit_key().replace(" ", "-")
         self._ends = Ends(client.connection, self._name)
         self._lock = threading.Lock()
+        # Held while a tool is pushed, by threads of the program alone.
+        self._pushing = threading.Lock()
         self._tools: dict[bool, str] = {}
         self._functions: dict[Any, str] = {}
         self._calls: set[Call[Any]] = set()
@@ -250,7 +252,7 @@ class Executor(concurrent.futures.Executor):
 
     def _tool(self, client: Client, has_folder: bool) -> str:
         """Return the name of the tool, which the controller then has."""
-        with self._lock:
+        with self._pushing:
             if has_folder not in self._tools:
                 archive, name = self._pack(has_folder)
                 client.push_tool(name, archive)

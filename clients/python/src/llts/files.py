@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from llts.connection import Connection, Fields
 from llts.errors import Error, Refused
+from llts.state import escaped
 
 if TYPE_CHECKING:
     from llts.submission import Inputs
@@ -64,7 +65,7 @@ def put_inputs(connection: Connection, inputs: Iterable[Input]) -> None:
 
 def inputs_text(inputs: Iterable[Input]) -> str:
     """Return the value of ``__IN__``."""
-    return json.dumps({one.name: one.digest + ("+x" if one.is_executable else "") for one in inputs})
+    return json.dumps({escaped(one.name): one.digest + ("+x" if one.is_executable else "") for one in inputs})
 
 
 def put_for(connection: Connection, inputs: Iterable[Input], submit: Callable[[], object]) -> None:

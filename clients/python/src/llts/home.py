@@ -12,7 +12,7 @@ import socket
 import stat
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +39,16 @@ class Keys:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A controller. ``addresses`` are tried by turns; ``is_local`` is true for one of this machine."""
+    """A controller.
+
+    ``addresses`` are tried by turns. ``is_local`` is true for a controller of this machine. ``task`` is the task of that
+    controller to which this process belongs, the parent of what it submits.
+    """
 
     addresses: tuple[str, ...]
     keys: Keys | None
     is_local: bool
+    task: str | None = None
 
     def __str__(self) -> str:
         return ", ".join(self.addresses)
@@ -81,7 +86,9 @@ def find(
     keys = given or read_keys(
         *(base / config[key] if config.get(key) else None for key in ("CURVE_SERVER_PUBLIC_KEY_FILE", "CURVE_SECRET_KEY_FILE"))
     )
-    return named(address, keys) if address else configured(base, config, keys)
+    if not address:
+        return configured(base, config, keys)
+    return replace(named(address, keys), task=os.environ["__TASK_ID__"] if is_in_task else None)
 
 
 def named(text: str, keys: Keys | None) -> Endpoint:
@@ -106,21 +113,21 @@ def configured(home: Path, config: Mapping[str, Any], keys: Keys | None) -> Endp
     """Return the controller of a home: its unix socket if it listens, otherwise what runs there or is configured."""
     state = home / str(config.get("STATE_DIR", "state"))
     hosts = config.get("CONTROLLER_IP", "127.0.0.1")
-    hosts = [hosts] if isinstance(hosts, str) else list(hosts)
+    hosts = hosts.split(",") if isinstance(hosts, str) else list(hosts)
     port = config.get("CONTROLLER_REP_PORT", 15555)
+    path = config.get("CONTROLLER_IPC_FILE", "auto")
+    path = state / "controller.sock" if path == "auto" else home / path if path else None
+    if path is not None and len(os.fsencode(path)) <= SOCKET_PATH_BYTES_MAX and listens(path):
+        return Endpoint((f"ipc://{path}",), keys, is_local=True)
     is_joined = keys is not None and not config.get("CURVE_SERVER_SECRET_KEY_FILE")
     unspecified = {"0.0.0.0": "127.0.0.1", "::": "::1"}
     tcp = [f"tcp://{f'[{host}]' if ':' in host else host}:{port}" for host in (unspecified.get(h, h) for h in hosts)]
     local = all(host in ("", *unspecified) or is_here(f"tcp://{host}:{port}") for host in hosts)
     if is_joined or not local:
         return Endpoint(tuple(tcp), keys, is_local=False)
-    path = config.get("CONTROLLER_IPC_FILE", "auto")
-    path = state / "controller.sock" if path == "auto" else home / path if path else None
-    if path is not None and len(os.fsencode(path)) <= SOCKET_PATH_BYTES_MAX and listens(path):
-        return Endpoint((f"ipc://{path}",), keys, is_local=True)
     # The ports of a service may be others than the configured ones.
     service = read_service(state)
-    if service is None and keys is None and path is not None:
+    if service is None and (port in ("off", 0) or (keys is None and path is not None)):
         raise NoController(f"no service runs in {state} (STATE_DIR); start one with `llts up`")
     if service is not None:
         own = service.get("socket")

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["File", "GraphState", "TaskState", "plain"]
+__all__ = ["File", "GraphState", "TaskState", "escaped", "plain", "unescaped"]
+
+# A byte that belongs to no UTF-8 character: Python has a surrogate for it, and the wire NUL and two digits.
+SURROGATE = re.compile("[\udc80-\udcff]")
+ESCAPE = re.compile("\0([0-9a-f]{2})")
+
+
+def escaped(text: str) -> str:
+    """Return an argument, a path or a variable as the wire has it."""
+    return text if text.isascii() else SURROGATE.sub(lambda found: f"\0{ord(found[0]) - 0xDC00:02x}", text)
+
+
+def unescaped(text: str) -> str:
+    """Return a path of the wire as Python has it."""
+    return ESCAPE.sub(lambda found: chr(0xDC00 + int(found[1], 16)), text)
 
 
 def plain(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,7 +111,7 @@ class TaskState:
     def files(self) -> dict[str, File]:
         """The files that are kept with the task, by name."""
         kept = json.loads(self.fields.get("__OUT_FILES__") or "{}")
-        return {name: File(name, **facts) for name, facts in kept.items()}
+        return {unescaped(name): File(unescaped(name), **facts) for name, facts in kept.items()}
 
 
 @dataclass(frozen=True)

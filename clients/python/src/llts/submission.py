@@ -11,9 +11,12 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from llts.state import escaped
+
 if TYPE_CHECKING:
     from typing import TypeAlias
 
+    from llts.home import Endpoint
     from llts.task import Task
 
     Duration: TypeAlias = float | timedelta
@@ -82,12 +85,11 @@ OTHERS = {"father", "no_father", "gate", "tags", "sha256", "in_", "out", "after"
 
 
 def submission(
-    work: Mapping[str, Any], parameters: Mapping[str, Any] | None, policy: Policy, father: str | None, is_here: bool
+    work: Mapping[str, Any], parameters: Mapping[str, Any] | None, policy: Policy, endpoint: Endpoint
 ) -> dict[str, Any]:
     """Return the fields of a submit, but for those of its input files.
 
-    ``work`` has the field that names the work; ``father`` is the task of this process, and ``is_here`` is true for a
-    controller of this machine. Raises :class:`TypeError` or :class:`ValueError` for wrong arguments.
+    ``work`` has the field that names the work. Raises :class:`TypeError` or :class:`ValueError` for wrong arguments.
     """
     fields = dict(work)
     is_tool = "__OPERATION__" in fields
@@ -108,17 +110,17 @@ def submission(
         elif name == "sha256":
             fields["__SOURCE_SHA256__"] = value
         elif name == "out":
-            fields["__OUT__"] = json.dumps(names(value))
+            fields["__OUT__"] = json.dumps([escaped(name) for name in names(value)])
         elif name not in OTHERS and name not in OF_A_COMMAND:
             raise TypeError(f"{name!r} is no option of a submit; the parameters of a tool are its second argument")
     if any(name.startswith("after") for name in policy) and (terms := after(policy)):
         fields["__AFTER__"] = ",".join(terms)
     if "father" in policy:
         fields["__FATHER_ID__"] = task_id(policy["father"])
-    elif father and not policy.get("no_father"):
-        fields["__FATHER_ID__"] = father
+    elif endpoint.task and not policy.get("no_father"):
+        fields["__FATHER_ID__"] = endpoint.task
     if not is_tool:
-        surround(fields, policy, is_here)
+        surround(fields, policy, endpoint.is_local)
     for name, value in (parameters or {}).items():
         if name.startswith("__") and name.endswith("__"):
             raise ValueError(f"{name} is a name of the service, not of a parameter")
@@ -132,14 +134,14 @@ def surround(fields: dict[str, Any], policy: Policy, is_here: bool) -> None:
         if "cwd" in policy:
             raise ValueError("cwd excludes in_ and out: their files are in the folder of the task, where it starts")
     elif "cwd" in policy:
-        fields["__CWD__"] = os.path.abspath(policy["cwd"])
+        fields["__CWD__"] = escaped(os.path.abspath(policy["cwd"]))
     elif is_here:
-        fields["__CWD__"] = os.getcwd()
+        fields["__CWD__"] = escaped(os.getcwd())
     if is_here and (umask := own_umask()):
         fields["__UMASK__"] = umask
     variables = {**(os.environ if policy.get("env_all") else {}), **policy.get("env", {})}
     if variables:
-        fields["__ENV__"] = json.dumps(variables)
+        fields["__ENV__"] = json.dumps({escaped(name): escaped(value) for name, value in variables.items()})
 
 
 @functools.cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import os
 import socket
 import threading
@@ -17,9 +16,9 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from llts import files
-from llts.connection import PARK_MS, Connection, Fields, log
+from llts.connection import PARK_MS, Connection, Fields, encode, log
 from llts.errors import NoController, TaskFailed
-from llts.state import File, TaskState
+from llts.state import File, TaskState, escaped
 
 if TYPE_CHECKING:
     from llts.client import Client
@@ -93,22 +92,20 @@ class Task:
         return self.end().done()
 
     def end(self) -> Future[TaskState]:
-        """Return the future of the end."""
+        """Return the future of the end. Its callbacks run in the thread of the connection, so they must not wait for answers."""
         with self._lock:
             if self._ended is None:
-                self._ended = Future()
-                self._accepted.add_done_callback(self._follow)
+                ended = self._ended = Future()
+                self._accepted.add_done_callback(lambda accepted: self._follow(accepted, ended))
             return self._ended
 
-    def _follow(self, accepted: Future[str]) -> None:
+    def _follow(self, accepted: Future[str], ended: Future[TaskState]) -> None:
         """Ask for the end, when the task has an id."""
-        assert self._ended is not None
         if (error := accepted.exception()) is not None:
-            self._ended.set_exception(error)
+            ended.set_exception(error)
             return
         fields = {"__TASK_ID__": accepted.result(), "__WAIT__": PARK_MS}
-        answer = self._connection.ask("TASK/QUERY", fields, TaskState, again=is_unfinished)
-        hand_on(answer, self._ended)
+        hand_on(self._connection.ask("TASK/QUERY", fields, TaskState, again=is_unfinished), ended)
 
     def query(self) -> TaskState:
         """Return the present state."""
@@ -148,7 +145,7 @@ class Task:
     def logs(self, stream: Stream = "STDOUT", *, round: int | None = None, follow: bool = True) -> Iterator[bytes]:
         """Yield the bytes of an output in parts, also while the task runs.
 
-        ``round`` is the newest one without a number. Without ``follow``, ends where the output ends at present.
+        They are those of one round: ``round``, or the newest one. Without ``follow``, ends where the output ends at present.
         """
         fields: Fields = {"__STREAM__": stream, "__OFFSET__": 0, **({"__WAIT__": PARK_MS} if follow else {})}
         if round is not None:
@@ -167,16 +164,20 @@ class Task:
                 return
 
     def stdout(self) -> str:
-        """Return all of stdout, when it has ended. Bytes that are not UTF-8 become U+FFFD."""
-        return b"".join(self.logs("STDOUT")).decode(errors="replace")
+        """Wait for the end, and return all that the last round has written to stdout. Bytes that are not UTF-8 become U+FFFD."""
+        return self._whole("STDOUT")
 
     def stderr(self) -> str:
-        """Return all of stderr, when it has ended."""
-        return b"".join(self.logs("STDERR")).decode(errors="replace")
+        """Wait for the end, and return all that the last round has written to stderr."""
+        return self._whole("STDERR")
 
     def report(self) -> str:
-        """Return all of report.log, when the task has ended."""
-        return b"".join(self.logs("REPORT")).decode(errors="replace")
+        """Wait for the end, and return all of report.log."""
+        return self._whole("REPORT")
+
+    def _whole(self, stream: Stream) -> str:
+        self.wait()
+        return b"".join(self.logs(stream)).decode(errors="replace")
 
     def files(self) -> dict[str, File]:
         """Wait for the end, and return the files that are kept with the task (``out``), by name."""
@@ -269,4 +270,6 @@ def bar(total: int) -> Iterator[Callable[[], object]]:
 
 def work_of(command: Sequence[str] | str) -> Fields:
     """Return the field of a command: a list of words, or a line for ``sh``."""
-    return {"__SHELL__": command} if isinstance(command, str) else {"__COMMAND__": json.dumps([os.fspath(w) for w in command])}
+    if isinstance(command, str):
+        return {"__SHELL__": escaped(command)}
+    return {"__COMMAND__": encode([escaped(os.fspath(word)) for word in command])}
