@@ -127,6 +127,8 @@ class Connection:
         self._closed = False
         self._connected = False
         self._was_connected = False
+        # ZeroMQ does not connect again after a handshake that was refused.
+        self._refused = False
         self._lost_at = time.monotonic()
         self._turn = -1
         self._context = zmq.Context()
@@ -268,6 +270,9 @@ class Connection:
 
     def _send_queue(self) -> None:
         queue = self._queue
+        if queue and self._refused:
+            self._refused = False
+            self._dial()
         while queue:
             batch = [queue.popleft()]
             if batch[0].kind == SUBMIT:
@@ -342,6 +347,7 @@ class Connection:
                 for number, batch in self._pending.items():
                     self._transmit(number, batch)
             elif event in (zmq.EVENT_HANDSHAKE_FAILED_AUTH, zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL):
+                self._refused = True
                 why = "no keys are given" if self.endpoint.keys is None else "it does not accept the key of this client"
                 self._fail_all(KeyRefused(f"cannot talk to the controller at {self.endpoint}: {why}"))
             elif event == zmq.EVENT_DISCONNECTED and self._connected:
