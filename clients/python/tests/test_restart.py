@@ -96,6 +96,8 @@ def test_a_controller_that_does_not_come_back_is_told(own, monkeypatch):
             end.result(LIMIT)
         with pytest.raises(llts.NoController):
             list(llts.as_completed([task]))
+        with pytest.raises(llts.NoController):
+            task.wait(LIMIT)
         own.llts("up", "1")
 
         def answers():
@@ -103,6 +105,8 @@ def test_a_controller_that_does_not_come_back_is_told(own, monkeypatch):
                 return c.stats()
 
         assert wait_until(answers, "the connection is made again")
+        task.kill()
+        assert task.wait(LIMIT).outcome == "KILLED"
 
 
 def test_a_request_that_must_not_arrive_twice_is_not_repeated(own):

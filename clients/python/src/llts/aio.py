@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -120,19 +121,19 @@ class Task:
 async def as_completed(tasks: Iterable[Task], *, progress: bool = False) -> AsyncIterator[Task]:
     """Yield tasks in the order of their ends, however they end. Raises :class:`llts.NoController` as ``llts.as_completed``."""
     tasks = list(tasks)
-    ends: asyncio.Queue[Task] = asyncio.Queue()
+    ends: asyncio.Queue[tuple[Task, Future[TaskState]]] = asyncio.Queue()
     loop = asyncio.get_running_loop()
     for each in tasks:
         each.plain.end().add_done_callback(
-            lambda _, each=each: loop.call_soon_threadsafe(ends.put_nowait, each)  # type: ignore[misc]
+            lambda ended, each=each: loop.call_soon_threadsafe(ends.put_nowait, (each, ended))  # type: ignore[misc]
         )
     with task.lent_slot(), task.bar(len(tasks) if progress else 0) as advance:
         for _ in tasks:
-            ended = await ends.get()
-            if isinstance(error := ended.plain.end().exception(), NoController):
+            each, ended = await ends.get()
+            if isinstance(error := ended.exception(), NoController):
                 raise error
             advance()
-            yield ended
+            yield each
 
 
 class Job:

@@ -322,7 +322,7 @@ def dumps(value: Any, *, by_value: bool = False) -> bytes:
                 return data
             if cloudpickle is None:
                 raise Error(
-                    "an agent does not have what __main__ defines: install cloudpickle with `pip install llts[functions]`"
+                    "an agent does not have what __main__ defines: install cloudpickle"
                 )
     by_value_pickle: bytes = cloudpickle.dumps(value)
     return by_value_pickle

@@ -180,7 +180,7 @@ class Job:
         return plain(self._ask("JOB/QUERY"))
 
     def wait(self, timeout: float | None = None) -> dict[str, Any]:
-        """Wait until every task of the job has finished, whoever has submitted it; return what ``query`` returns."""
+        """Wait until every task of the job has finished, also those of other clients; return what ``query`` returns."""
         for task in self.tasks:
             with suppress(Refused):
                 task.id  # noqa: B018 - the job ends before a task that is not accepted

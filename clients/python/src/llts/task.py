@@ -94,7 +94,8 @@ class Task:
     def end(self) -> Future[TaskState]:
         """Return the future of the end. Its callbacks run in the thread of the connection, so they must not wait for answers."""
         with self._lock:
-            if self._ended is None:
+            # A wait that has lost its controller is no end: the next one asks again.
+            if self._ended is None or (self._ended.done() and isinstance(self._ended.exception(), NoController)):
                 ended = self._ended = Future()
                 self._accepted.add_done_callback(lambda accepted: self._follow(accepted, ended))
             return self._ended
@@ -238,17 +239,17 @@ def as_completed(tasks: Iterable[Task], *, timeout: float | None = None, progres
     controller is away for too long.
     """
     tasks = list(tasks)
-    ends: SimpleQueue[Task] = SimpleQueue()
+    ends: SimpleQueue[tuple[Task, Future[TaskState]]] = SimpleQueue()
     for task in tasks:
-        task.end().add_done_callback(lambda _, task=task: ends.put(task))  # type: ignore[misc]
+        task.end().add_done_callback(lambda ended, task=task: ends.put((task, ended)))  # type: ignore[misc]
     until = None if timeout is None else time.monotonic() + timeout
     with lent_slot(), bar(len(tasks) if progress else 0) as advance:
         for _ in tasks:
             try:
-                task = ends.get(timeout=None if until is None else max(0, until - time.monotonic()))
+                task, ended = ends.get(timeout=None if until is None else max(0, until - time.monotonic()))
             except Empty:
                 raise TimeoutError(f"not all tasks have finished within {timeout} s") from None
-            if isinstance(error := task.end().exception(), NoController):
+            if isinstance(error := ended.exception(), NoController):
                 raise error
             advance()
             yield task
