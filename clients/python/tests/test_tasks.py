@@ -292,6 +292,21 @@ def test_files_travel(c, tmp_path):
     assert "out.txt" in task.files()
 
 
+def test_a_sender_without_commands_sends_files_of_tools(start_service, tmp_path):
+    (tmp_path / "in.txt").write_bytes(os.urandom(300_000))
+    with start_service(agents=1, ALLOW_COMMANDS="no").client() as own:
+        with pytest.raises(llts.Refused) as raised:
+            own.run("true")
+        assert raised.value.code == -1011
+        with pytest.raises(llts.Refused) as raised:
+            push(own, "mine", "true")
+        assert raised.value.code == -1011
+        # The first submit of a tool waits until the service has read it.
+        assert own.submit("helloworld", {"name": "Eve"}).result(LIMIT)
+        assert own.submit("helloworld", {"name": "Ada"}, in_=["in.txt"]).result(LIMIT).report == "hello, Ada\n"
+        assert own.job("files").submit("helloworld", {"name": "Bob"}, in_={"b": "in.txt"}).result(LIMIT)
+
+
 def test_a_job_yields_its_tasks_as_they_end(c, tmp_path):
     fifo = tmp_path / "go"
     os.mkfifo(fifo)

@@ -321,8 +321,6 @@ def dumps(value: Any, *, by_value: bool = False) -> bytes:
             if b"__main__" not in data:
                 return data
             if cloudpickle is None:
-                raise Error(
-                    "an agent does not have what __main__ defines: install cloudpickle"
-                )
+                raise Error("an agent does not have what __main__ defines: install cloudpickle")
     by_value_pickle: bytes = cloudpickle.dumps(value)
     return by_value_pickle

@@ -134,7 +134,7 @@ def surround(fields: dict[str, Any], policy: Policy, is_here: bool) -> None:
         if "cwd" in policy:
             raise ValueError("cwd excludes in_ and out: their files are in the folder of the task, where it starts")
     elif "cwd" in policy:
-        fields["__CWD__"] = escaped(os.path.abspath(policy["cwd"]))
+        fields["__CWD__"] = escaped(os.path.abspath(policy["cwd"]) if is_here else os.fspath(policy["cwd"]))
     elif is_here:
         fields["__CWD__"] = escaped(os.getcwd())
     if is_here and (umask := own_umask()):
