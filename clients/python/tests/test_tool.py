@@ -134,6 +134,7 @@ def test_a_kill_that_comes_late_hurts_no_one(agent):
     agent.run("t", do="add", a=1, b=1)
     agent.send(type="kill", id="t")
     assert agent.run("u", do="add", a=1, b=1)["value"] == 2
+    assert agent.run("t", do="add", a=2, b=2)["value"] == 4
 
 
 def test_children_do_not_hold_the_connection(agent):

@@ -4,7 +4,7 @@
 >>> def handle(task): return {"length": len(task["text"])}
 >>> serve(handle)
 
-The protocol is that of docs/stay.md: lines of JSON at the socket that ``LLTS_STAY_FD`` names.
+The protocol is lines of JSON at the connected socket whose number is in ``LLTS_STAY_FD``.
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ def serve(handler: Callable[[Task], Any]) -> None:
     with socket.socket(fileno=int(number)) as agent:
         # A process that outlives its tool must not hold the connection.
         agent.set_inheritable(False)
+        agent.setblocking(True)
         Server(agent, handler).run()
 
 
@@ -112,6 +113,8 @@ class Server:
             if message["type"] == "kill":
                 self.killed.add(message["id"])
             elif message["type"] in ("task", "stop"):
+                # A kill that has come before is about an earlier round.
+                self.killed.discard(message.get("id", ""))
                 self.waiting.append(message)
             else:
                 raise RuntimeError("the agent has sent a line of the type {!r}".format(message["type"]))
