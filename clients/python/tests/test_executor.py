@@ -83,7 +83,7 @@ def ends_of_the_agents(request, monkeypatch):
 
 
 def executor(agents, *, python=sys.executable, initializer=None, initargs=(), files=False, **policy):
-    return Executor(agents, python, (initializer, initargs), files, {"idle": 60.0, "memory": None}, policy)
+    return Executor(agents, python, (initializer, initargs), files, {"idle": 60, "memory": None}, policy)
 
 
 class Point:

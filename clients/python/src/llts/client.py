@@ -136,15 +136,16 @@ class Client:
         initializer: Any = None,
         initargs: tuple[Any, ...] = (),
         files: bool = False,
-        idle: float = 60.0,
+        idle: int = 60,
         max_tasks: int | None = None,
         memory: int | None = None,
+        start_timeout: int | None = None,
         **policy: Unpack[Policy],
     ) -> Executor:
         """Return a :class:`concurrent.futures.Executor` that runs functions on the agents. See :class:`llts.Executor`."""
         from llts.executor import Executor
 
-        stay = {"idle": idle, "max_tasks": max_tasks, "memory": memory}
+        stay = {"idle": idle, "max_tasks": max_tasks, "memory": memory, "start_timeout": start_timeout}
         return Executor(self, python, (initializer, initargs), files, stay, policy)
 
     # -- tasks ----------------------------------------------------------------------------------------------------------

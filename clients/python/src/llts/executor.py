@@ -135,7 +135,7 @@ class Executor(concurrent.futures.Executor):
     Agents run ``python`` of their PATH, which must have the minor version of this process. ``initializer`` runs in each
     process before its first call. With ``files``, results of any size come back. ``idle`` is the time in seconds after
     which a process without calls ends, ``max_tasks`` the number of calls after which another one replaces it, and
-    ``memory`` the bytes that it may use between calls. All other options are those of a submit, for each call:
+    ``memory`` the bytes that it may use between calls; ``start_timeout`` is the time in seconds for its start. All other options are those of a submit, for each call:
     ``max_fails=2`` runs a call that raises twice more.
 
     A function is pickled once: its later calls see what it had captured at the first one.
@@ -147,7 +147,7 @@ class Executor(concurrent.futures.Executor):
         python: str,
         initializer: tuple[Callable[..., object] | None, tuple[Any, ...]],
         files: bool,
-        stay: Mapping[str, float | None],
+        stay: Mapping[str, int | None],
         policy: Policy,
     ) -> None:
         self._client: Client | None = client
@@ -263,7 +263,7 @@ class Executor(concurrent.futures.Executor):
         """Return an archive and its name. The same content has the same bytes."""
         here = resources("llts")
         limits = {name: value for name, value in self._stay.items() if value is not None}
-        stay = "".join(f"{name} = {value:g}\n" for name, value in limits.items())
+        stay = "".join(f"{name} = {value}\n" for name, value in limits.items())
         parts = {
             "run.sh": f"#!/bin/sh\nexec {shlex.quote(self._python)} -u main.py {VERSION}\n".encode(),
             "tool.toml": f"[stay]\nfolder = {str(has_folder).lower()}\n{stay}".encode(),

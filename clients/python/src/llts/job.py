@@ -44,8 +44,8 @@ class Ends:
     def submit(self, fields: Fields) -> Task:
         """Submit a task of the job, and follow it to its end."""
         ended: Future[TaskState] = Future()
-        # An answer for the job has neither the kept files nor the value of a tool.
-        is_whole = "__OPERATION__" not in fields and "__OUT__" not in fields
+        # An answer for the job does not have the kept files.
+        is_whole = "__OUT__" not in fields
         with self._lock:
             self._unaccepted += 1
             if not self._reads:
@@ -121,7 +121,7 @@ class Ends:
                 return
             ended, is_whole = self._open[id]
             # A task that the service has forgotten has an empty row.
-            is_known = bool(row) and (is_whole or "__VALUE__" in row)
+            is_known = is_whole and bool(row)
             if is_known:
                 del self._open[id]
         if is_known:

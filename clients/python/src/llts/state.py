@@ -44,8 +44,8 @@ class File:
 class TaskState:
     """A task as it was at one moment.
 
-    ``fields`` are those of the wire (docs/reference/fields.md). The end of a task of a job may have those of ``JOB/RESULTS`` alone,
-    without times and agent: ``Task.query`` has all.
+    ``fields`` are those of the wire (docs/reference/fields.md). The end of a task of a job may have those of ``JOB/RESULTS``
+    alone, without times and agent: ``Task.query`` has all.
     """
 
     fields: Mapping[str, Any] = field(repr=False)
