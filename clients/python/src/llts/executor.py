@@ -134,9 +134,9 @@ class Executor(concurrent.futures.Executor):
 
     Agents run ``python`` of their PATH, which must have the minor version of this process. ``initializer`` runs in each
     process before its first call. With ``files``, results of any size come back. ``idle`` is the time in seconds after
-    which a process without calls ends, ``max_tasks`` the number of calls after which another one replaces it, and
-    ``memory`` the bytes that it may use between calls; ``start_timeout`` is the time in seconds for its start. All other options are those of a submit, for each call:
-    ``max_fails=2`` runs a call that raises twice more.
+    which a process without calls ends, ``max_tasks`` the number of calls after which another one replaces it,
+    ``memory`` the bytes that it may use between calls, and ``start_timeout`` the time in seconds for its start. All
+    other options are those of a submit, for each call: ``max_fails=2`` runs a call that raises twice more.
 
     A function is pickled once: its later calls see what it had captured at the first one.
     """
