@@ -77,7 +77,7 @@ class Service:
         return None
 
     def kill_controller(self):
-        os.kill(self.controller(), signal.SIGKILL)
+        os.kill(wait_until(self.controller, "a controller runs"), signal.SIGKILL)
 
     def stop(self):
         self.llts("down")

@@ -409,11 +409,15 @@ if child == 0:
 assert os.waitpid(child, 0)[1] == 0
 c.stats()
 """
-    done = subprocess.run([sys.executable, "-c", code], env=service.env, capture_output=True, text=True, timeout=LIMIT)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], env=service.env, capture_output=True, text=True, timeout=LIMIT
+    )
     assert (done.returncode, done.stderr) == (0, "") and "make another one" in done.stdout
 
 
 def test_a_program_that_closes_nothing_ends(service):
     code = "import llts, sys; t = llts.Client().run(['sleep', '0.1']); t.end(); print('done')"
-    done = subprocess.run([sys.executable, "-c", code], env=service.env, capture_output=True, text=True, timeout=LIMIT)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], env=service.env, capture_output=True, text=True, timeout=LIMIT
+    )
     assert (done.stdout, done.stderr, done.returncode) == ("done\n", "", 0)

@@ -129,6 +129,9 @@ class Server:
             self.reads = True
             try:
                 self.receive(socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                # A signal before the line above has read it all.
+                pass
             finally:
                 self.reads = False
         if self.running in self.killed:
