@@ -203,9 +203,11 @@ def test_waits_have_a_limit(c):
 
 
 def test_hold_release_retry(c, tmp_path):
-    task = c.run(["sh", "-c", f"test -e {tmp_path}/there"], start_after=datetime.timedelta(seconds=0.01))
+    c.set_gate("shut", closed_until=time.time() + 3600)
+    task = c.run(["sh", "-c", f"test -e {tmp_path}/there"], gate="shut")
     task.hold()
     assert "held" in task.explain()
+    c.set_gate("shut", closed_until=None)
     c.release(task)
     assert task.wait(LIMIT).outcome == "FAILED"
     (tmp_path / "there").touch()
