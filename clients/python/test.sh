@@ -1,0 +1,23 @@
+#!/bin/sh
+# Builds the Python client as sdist and wheel, installs the wheel into an empty environment, and tests it there against
+# target/debug/llts (cargo build), or against the program that SERVICE_BINARY names.
+#
+#   clients/python/test.sh [pytest arguments; paths start in this folder]
+set -eu
+
+case ${SERVICE_BINARY:-/} in /*) ;; *) export SERVICE_BINARY="$PWD/$SERVICE_BINARY" ;; esac
+cd "$(dirname "$0")"
+venv=$(cd ../../ && pwd)/target/python-client-venv
+./venv.sh
+# The folders have short names: the path of a socket has at most 107 bytes.
+folder=$(mktemp -d /tmp/llts.XXXXXX)
+trap 'rm -rf "$folder"' EXIT
+
+# The wheel is built from the sdist, so that nothing is missing there. The backend is the pinned one: no network access.
+"$venv/bin/python" -m build --no-isolation --outdir "$folder/dist" . >"$folder/build.log" 2>&1 || { cat "$folder/build.log"; exit 1; }
+python3 -m venv "$folder/venv"
+# What the package needs is taken from the environment of the tests, and the package itself from the wheel alone.
+"$folder/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps "$folder"/dist/*.whl
+site() { "$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }
+site "$venv" >"$(site "$folder/venv")/tests.pth"
+"$folder/venv/bin/python" -m pytest -q -p no:cacheprovider --basetemp "$folder/t" "$@"
