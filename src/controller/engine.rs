@@ -132,6 +132,8 @@ pub struct Settings {
     pub list_time_max: Duration,
     /// Maximum number of tasks in a list: `LIST_TASKS_MAX`.
     pub list_tasks_max: usize,
+    /// How long an idle agent leaves a task to a busy one that has its tool warm: `STAY_WAIT_MAX`.
+    pub stay_wait_max: Duration,
     /// The limits of the archives of tools.
     pub tools: ToolSettings,
 }
@@ -293,6 +295,7 @@ impl Controller {
                 Timer::ToolDiscard(digest) => self.discard_tool(digest),
                 Timer::RunTime(task) => self.kill(now, task, &KillCause::TimedOut),
                 Timer::Calendar => self.look_at_calendar(now),
+                Timer::Young => self.end_youth(now),
                 Timer::PushAgain(task) => self.push_again(now, task),
                 Timer::Retention => {
                     self.retain(now);

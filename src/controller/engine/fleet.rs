@@ -12,6 +12,7 @@ pub(crate) mod lists;
 pub(crate) mod parked;
 pub(crate) mod tools;
 pub(crate) mod unfit_agents;
+mod warm;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,10 +25,11 @@ use api::wire::requests::agents::{AgentState, AgentView};
 use api::wire::requests::heartbeat::OwnVersions;
 use api::wire::requests::stats::AgentCounts;
 use api::wire::version::Version;
-use base::{AgentId, HostAddress, Now, Offer, Round, Session, TaskId, ToolName, ToolSet, address_elsewhere};
+use base::{AgentId, HostAddress, Now, Offer, Round, Session, TaskId, ToolSet, address_elsewhere};
 use contact::Suspicion;
 use leases::Expiring;
 use parked::Parked;
+use warm::Warm;
 
 #[derive(Debug)]
 pub(crate) struct Fleet {
@@ -38,6 +40,7 @@ pub(crate) struct Fleet {
     /// The parked agents that may get a task.
     parked: Parked,
     parkings: u64,
+    warm: Warm,
     /// The agents that each connection parked last, whether they are still parked or not.
     by_connection: BTreeMap<ConnectionId, BTreeSet<AgentId>>,
     counts: AgentCounts,
@@ -67,6 +70,7 @@ impl Fleet {
             dispensed: 0,
             parked: Parked::default(),
             parkings: 0,
+            warm: Warm::default(),
             by_connection: BTreeMap::new(),
             counts: AgentCounts::default(),
             drained: BTreeSet::new(),
@@ -141,6 +145,7 @@ impl Fleet {
 
     pub(crate) fn remove(&mut self, id: &AgentId) {
         self.set_slot(id, Slot::Free);
+        self.set_warm(id, BTreeSet::new());
         let Some(agent) = self.agents.remove(id) else { return };
         self.counts.total -= 1;
         self.counts.free -= 1;
@@ -239,13 +244,6 @@ impl Fleet {
         }
     }
 
-    /// Sets the tools that stay at an agent.
-    pub(crate) fn set_warm(&mut self, id: &AgentId, warm: BTreeSet<ToolName>) {
-        if let Some(agent) = self.agents.get_mut(id) {
-            agent.about.warm = warm;
-        }
-    }
-
     /// Sets the time that an agent needs to end a run.
     pub(crate) fn set_kill_budget(&mut self, id: &AgentId, budget: Option<Duration>) {
         if let Some(agent) = self.agents.get_mut(id) {
@@ -293,13 +291,9 @@ impl Fleet {
     /// Applies a change that may move an agent between lists.
     fn relist(&mut self, id: &AgentId, change: impl FnOnce(&mut Agent)) {
         let Some(agent) = self.agents.get_mut(id) else { return };
-        if let Some(place) = agent.parked_as() {
-            self.parked.remove(place, &agent.offer, id);
-        }
+        self.parked.remove(id, agent);
         change(agent);
-        if let Some(place) = agent.parked_as() {
-            self.parked.add(place, &agent.offer, id);
-        }
+        self.parked.add(id, agent);
         let reason = agent.why_dispensable();
         if agent.dispensable.map(|(before, _)| before) == reason {
             return;
@@ -418,6 +412,7 @@ impl Fleet {
             let is_right = agent.parked_as() == Some((set, number)) && agent.offer == *offer;
             assert!(is_right, "{id} is listed as parked");
         }
+        self.check_warm();
         let parked = |agent: &&Agent| matches!(agent.slot, Slot::Parked(..)) && !agent.drained;
         let listed = self.parked.all().count();
         assert_eq!(self.agents.values().filter(parked).count(), listed, "the list of parked agents has drifted");

@@ -260,19 +260,29 @@ impl Queue {
         open.find(|(_, needs)| suits(needs)).map(|(place, _)| place.task)
     }
 
-    /// The first task that `agent_for` finds an agent for, with that agent: of the agents with the smallest offer, the one
-    /// that has been parked longest. `sets` are the tool sets of parked agents.
+    /// The first task that `agent_for` finds an agent for, with that agent. `sets` are the tool sets of parked agents.
     pub(crate) fn best_match<'a>(
         &self,
         sets: impl Iterator<Item = SetId>,
-        agent_for: impl Fn(SetId, &Requirements) -> Option<Suited<'a>>,
-    ) -> Option<(TaskId, &'a AgentId)> {
+        agent_for: impl Fn(SetId, &Requirements, TaskId) -> Option<Suited<'a>>,
+    ) -> Option<(TaskId, Suited<'a>)> {
         let first_of = |set| {
             let open: &BTreeSet<_> = self.open.get(&set)?;
-            open.iter().find_map(|(place, needs)| Some((*place, agent_for(set, needs)?)))
+            open.iter().find_map(|(place, needs)| Some((*place, agent_for(set, needs, place.task)?)))
         };
         // For each set that serves the overall best task, that task is also the set's own best one.
-        sets.filter_map(first_of).min().map(|(place, (.., agent))| (place.task, agent))
+        sets.filter_map(first_of).min().map(|(place, suited)| (place.task, suited))
+    }
+
+    /// The first task of each tool in each open line that this set serves, with the requirements of the line.
+    pub(crate) fn open_heads(&self, set: SetId) -> impl Iterator<Item = (TaskId, &Requirements)> {
+        let lines = self.open.get(&set).into_iter().flatten().filter_map(|(_, needs)| self.lines.get_key_value(needs));
+        lines.flat_map(move |(needs, line)| line.lanes.heads(set).map(|place| (place.task, &**needs)))
+    }
+
+    /// The oldest of the tasks with these requirements and this tool that could start.
+    pub(crate) fn oldest_alike(&self, needs: &Requirements, tool: &ToolName) -> Option<TaskId> {
+        self.lines.get(needs)?.lanes.oldest_with(tool)
     }
 
     /// The end of the next delay.

@@ -63,7 +63,7 @@ impl Controller {
             return reply;
         }
         let Reply::Assigned(first, None) = reply else { return reply };
-        let learnt = self.learnt_duration(&first);
+        let learnt = self.learnt_duration(id, &first);
         let Some(mut sum) = expected(&first, learnt).filter(|_| self.may_be_in_list(&first)) else {
             return Reply::Assigned(first, None);
         };
@@ -105,7 +105,9 @@ impl Controller {
         let agent = self.fleet.get(id)?;
         let queue = &self.queue;
         let next = self.tasks.get(queue.best_for(id, agent)?)?;
-        let is_alike = next.policy.priority == first.policy.priority
+        // Another tool may have to be started first.
+        let is_alike = next.tool == first.tool
+            && next.policy.priority == first.policy.priority
             && next.policy.lost_after == first.policy.lost_after
             && next.membership().map(|member| &member.name) == first.membership().map(|member| &member.name);
         (is_alike && self.may_be_in_list(next) && queue.is_stocked(next)).then_some(next)
@@ -133,10 +135,10 @@ impl Controller {
             && record.membership().is_none_or(|member| !may_stop(&member.name))
     }
 
-    /// How long the runs of a task's job usually take.
-    fn learnt_duration(&self, record: &TaskRecord) -> Option<Duration> {
-        let job = self.relations.job(&record.membership()?.name)?;
-        job.usual_run_time()
+    /// How long the runs of a task's job usually take, or else those of its tool, if the agent has it warm.
+    fn learnt_duration(&self, id: &AgentId, record: &TaskRecord) -> Option<Duration> {
+        let of_job = record.membership().and_then(|member| self.relations.job(&member.name)?.usual_run_time());
+        of_job.or_else(|| self.fleet.usual_warm_run(id, &record.tool))
     }
 
     /// An agent gets a task that it starts later.

@@ -68,6 +68,9 @@ impl Controller {
         loop {
             let agent = self.fleet.get(id).filter(|agent| !agent.drained)?;
             let task = self.queue.best_for(id, agent)?;
+            if self.stays_idle(id, agent, task) {
+                return None;
+            }
             if !self.begins_another_round(now, task) && !self.skip_if_stopped(now, task) {
                 return Some(task);
             }

@@ -115,8 +115,10 @@ impl Controller {
                 TaskState::Ended { result: known, .. } => {
                     let result = result.take().map(Arc::new).or_else(|| known.clone());
                     let Some(result) = result else { unreachable!("task {task} finishes without a result") };
+                    let times = times.up_to(Phase::Finished, now.wall);
+                    self.learn_warm(task, times, &result);
                     // The task may already wait for its next round.
-                    return self.finish(now, task, times.up_to(Phase::Finished, now.wall), result);
+                    return self.finish(now, task, times, result);
                 }
                 TaskState::Waiting { .. } | TaskState::OutOfContact { .. } | TaskState::Finished { .. } => {
                     unreachable!("task {task} is reported, but has no run: {:?}", record.state)

@@ -113,6 +113,7 @@ impl Controller {
             self.tasks.families_mut().add(id, parent);
             self.watch_slots(now);
         }
+        self.note_young(now, id, &record.tool);
         let member = record.membership().cloned();
         self.insert_task(now, record);
         if let Some(Membership { name, fails_max: Some(max), .. }) = member {

@@ -11,11 +11,11 @@ use api::wire::tool_manifest;
 use base::{AgentId, HeldTool, ToolName, nearest_hint};
 
 impl Controller {
-    /// Checks the parameters of a submit against the `tool.toml` of its tool, and fills in defaults.
+    /// Checks the parameters and files of a submit against the `tool.toml` of its tool, and fills in defaults.
     pub(super) fn fit_parameters(&self, submit: &mut Submit) -> Result<(), Refusal> {
         let Some(held) = self.archives.catalog().present(&submit.tool) else { return Ok(()) };
         let Some(manifest) = &held.manifest else { return Ok(()) };
-        tool_manifest::fit(&submit.tool, manifest, &mut submit.fields)
+        tool_manifest::fit(&submit.tool, manifest, &mut submit.fields, submit.files.as_deref())
     }
 
     pub(super) fn order_tool(&mut self, order: ToolOrder) -> Answer {
