@@ -58,7 +58,7 @@ pub(crate) struct Queue {
     delayed: BTreeSet<(Wall, TaskId)>,
     pub(crate) gates: Gates,
     /// The tools of the agents.
-    sets: ToolSets,
+    pub(crate) sets: ToolSets,
     len: usize,
     bytes: usize,
 }
@@ -212,16 +212,6 @@ impl Queue {
                 open.insert((place, Arc::clone(&needs)));
             }
         }
-    }
-
-    /// The tools of the agents.
-    pub(crate) const fn sets(&self) -> &ToolSets {
-        &self.sets
-    }
-
-    /// The same as [`Self::sets`], for holding and releasing a set.
-    pub(crate) const fn sets_mut(&mut self) -> &mut ToolSets {
-        &mut self.sets
     }
 
     /// An agent with this set is present.

@@ -38,9 +38,9 @@ pub(crate) struct Tasks {
     given_ids: TaskIndex,
     submit_keys: TaskIndex,
     counts: [usize; Phase::ALL.len()],
-    figures: Figures,
-    families: Families,
-    retained: RetainedFamilies,
+    pub(crate) figures: Figures,
+    pub(crate) families: Families,
+    pub(crate) retained: RetainedFamilies,
     /// The end-before times of unfinished tasks.
     end_before: BTreeSet<(Wall, TaskId)>,
     /// The moments that the deadline of the calendar was set for.
@@ -127,22 +127,6 @@ impl Tasks {
         GraphId::new(at, random)
     }
 
-    pub(crate) const fn families(&self) -> &Families {
-        &self.families
-    }
-
-    pub(crate) const fn families_mut(&mut self) -> &mut Families {
-        &mut self.families
-    }
-
-    pub(crate) const fn retained(&self) -> &RetainedFamilies {
-        &self.retained
-    }
-
-    pub(crate) const fn retained_mut(&mut self) -> &mut RetainedFamilies {
-        &mut self.retained
-    }
-
     /// Whether an end awaits a confirmation by its receiver.
     pub(crate) fn awaits_confirmations(&self) -> bool {
         !self.awaited.is_empty()
@@ -200,11 +184,6 @@ impl Tasks {
     /// Number of tasks in each phase, in the order of [`Phase::ALL`].
     pub(crate) const fn counts(&self) -> [usize; Phase::ALL.len()] {
         self.counts
-    }
-
-    /// The figures for people.
-    pub(crate) const fn figures(&self) -> &Figures {
-        &self.figures
     }
 
     /// The tasks older than `before`, newest first.

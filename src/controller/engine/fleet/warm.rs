@@ -138,7 +138,7 @@ impl Controller {
         let Some(record) = self.tasks.get(task).filter(|record| record.id >= *first_young) else { return false };
         let Some(known) = self.fleet.warm.tools.get(&record.tool) else { return false };
         let needs = &*record.needs();
-        let has = |set| self.queue.sets().has(set, &record.tool);
+        let has = |set| self.queue.sets.has(set, &record.tool);
         let comes = |id: &AgentId| {
             let agent = self.fleet.get(id).filter(|agent| matches!(agent.slot, Slot::Busy(_) | Slot::Free));
             agent.is_some_and(|agent| !agent.drained && agent.can_run(id, needs, has))

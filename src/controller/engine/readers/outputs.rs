@@ -255,7 +255,7 @@ impl Controller {
 
     /// An agent is gone, or does not answer: its requests are answered with what is known, or wait for its return.
     pub(crate) fn drop_offer(&mut self, agent: &AgentId) {
-        self.archives.reads_mut().end(agent);
+        self.archives.reads.end(agent);
         let parked = self.rely_no_more_on(agent);
         parked.into_iter().for_each(|parked| self.turn.reply(parked, reply::replaced()));
     }

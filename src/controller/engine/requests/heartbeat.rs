@@ -41,7 +41,7 @@ impl Controller {
             wanted,
             parked: self.has_applied(now, id),
             tools: self.known_tools(id),
-            serving: Some(self.readers.outputs().has_offer(id)),
+            serving: Some(self.readers.outputs.has_offer(id)),
             folder: self.archives.folder().cloned(),
             epoch: self.mode.epoch(),
             clock: Some(now.wall),

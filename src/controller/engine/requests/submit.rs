@@ -110,7 +110,7 @@ impl Controller {
             ..TaskRecord::accepted(id, submit.tool, submitted, submit.policy, now.wall)
         };
         if let Some(parent) = parent {
-            self.tasks.families_mut().add(id, parent);
+            self.tasks.families.add(id, parent);
             self.watch_slots(now);
         }
         self.note_young(now, id, &record.tool);

@@ -93,7 +93,7 @@ impl Controller {
     /// Whether a task can be removed as if it had never been submitted.
     fn may_be_withdrawn(&self, record: &TaskRecord) -> bool {
         let has_run = record.round > Round(0) || !record.past.is_empty() || record.is_out_of_contact();
-        let has_relatives = self.tasks.families.has(record.id) || self.relations.dependants().has(record);
+        let has_relatives = self.tasks.families.has(record.id) || self.relations.dependants.has(record);
         record.phase() == Phase::Waiting && !has_run && !has_relatives
     }
 
