@@ -178,7 +178,7 @@ impl Controller {
 
     /// The store cannot be written, or can be written again. Meanwhile submits are refused and everything else continues.
     pub fn handle_store(&mut self, trouble: Option<String>) {
-        self.mode.set_store_trouble(trouble);
+        self.mode.store_trouble = trouble;
     }
 
     /// Whether there is a command among these tasks, if one of them is known.

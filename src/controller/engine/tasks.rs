@@ -212,15 +212,6 @@ impl Tasks {
         self.submit_keys.has(id)
     }
 
-    /// The next task that reaches its end-before time, and that time.
-    pub(crate) fn next_end(&self) -> Option<(Wall, TaskId)> {
-        self.end_before.first().copied()
-    }
-
-    /// An end-before time has been handled; it is not checked again.
-    pub(crate) fn forget_end(&mut self, end: (Wall, TaskId)) {
-        self.end_before.remove(&end);
-    }
     /// A finished task that is about to wait again waits for these terms, too.
     pub(crate) fn set_unmet(&mut self, id: TaskId, unmet: Vec<u16>) {
         if let Some(record) = self.records.get_mut(&id) {

@@ -111,7 +111,7 @@ impl Controller {
         if self.fleet.len() < self.settings.agents_max {
             return Ok(());
         }
-        let Some(id) = self.fleet.most_dispensable().cloned() else {
+        let Some(id) = self.fleet.dispensable.values().next().cloned() else {
             let max = self.settings.agents_max;
             let message =
                 format!("{max} agents are registered already (AGENTS_MAX) and none of them is lost or idle; raise it");

@@ -8,12 +8,12 @@ use base::{AgentId, HostAddress, Offer, Requirements, ToolName};
 
 /// Waiting agents, longest first: by their tools, then by their offer. No map or set in it is empty.
 #[derive(Debug, Default)]
-struct Lists(BTreeMap<SetId, BTreeMap<Offer, BTreeSet<(u64, AgentId)>>>);
+pub(crate) struct Lists(BTreeMap<SetId, BTreeMap<Offer, BTreeSet<(u64, AgentId)>>>);
 
 /// The waiting agents: all of them, and those that have a tool warm, for each such tool.
 #[derive(Debug, Default)]
 pub(crate) struct Parked {
-    all: Lists,
+    pub(crate) all: Lists,
     warm: BTreeMap<ToolName, Lists>,
 }
 
@@ -43,7 +43,8 @@ impl Lists {
         }
     }
 
-    fn all(&self) -> impl Iterator<Item = (SetId, &Offer, u64, &AgentId)> {
+    /// The agents, with tools, offer and number.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (SetId, &Offer, u64, &AgentId)> {
         assert!(self.0.values().all(|lists| !lists.is_empty()), "a list of parked agents by tools is empty");
         let lists = self.0.iter().flat_map(|(set, lists)| lists.iter().map(move |(offer, list)| (*set, offer, list)));
         lists.flat_map(|(set, offer, list)| {
@@ -105,13 +106,8 @@ impl Parked {
         })
     }
 
-    /// All waiting agents, with tools, offer and number.
-    pub(crate) fn all(&self) -> impl Iterator<Item = (SetId, &Offer, u64, &AgentId)> {
-        self.all.all()
-    }
-
     /// The waiting agents with each tool that they have warm.
     pub(crate) fn all_warm(&self) -> impl Iterator<Item = (&ToolName, &AgentId)> {
-        self.warm.iter().flat_map(|(tool, lists)| lists.all().map(move |(.., id)| (tool, id)))
+        self.warm.iter().flat_map(|(tool, lists)| lists.iter().map(move |(.., id)| (tool, id)))
     }
 }

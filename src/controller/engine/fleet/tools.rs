@@ -93,7 +93,7 @@ impl Controller {
         let set = queue.sets.hold(set);
         // The new set comes first: tools in both sets stay available throughout.
         queue.enter_set(now, set);
-        self.fleet.set_tools(id, Tools { set, generation });
+        self.fleet.relist(id, |agent| agent.tools = Some(Tools { set, generation }));
         if let Some(before) = before {
             self.queue.leave_set(now, before.set);
             self.queue.sets.release(before.set);

@@ -70,33 +70,28 @@ impl Fleet {
     }
 
     pub(crate) fn check_warm(&self) {
-        let with = |(id, tools): (&AgentId, &BTreeSet<ToolName>)| -> BTreeSet<_> {
-            tools.iter().map(|tool| (tool.clone(), id.clone())).collect()
-        };
-        let told: BTreeSet<_> = self.agents.iter().flat_map(|(id, agent)| with((id, &agent.about.warm))).collect();
-        let pairs = self.warm.tools.iter().flat_map(|(tool, known)| known.agents.iter().map(move |id| (tool, id)));
-        assert!(told.iter().map(|(tool, id)| (tool, id)).eq(pairs), "the tools that stay have drifted");
-        let waits = |id: &AgentId| self.get(id).is_some_and(|agent| agent.parked_as().is_some());
+        let told = self.agents.iter().map(|(id, agent)| (id, &agent.about.warm));
+        let told: BTreeSet<_> = told.flat_map(|(id, tools)| tools.iter().map(move |tool| (tool, id))).collect();
+        let known = self.warm.tools.iter().flat_map(|(tool, known)| known.agents.iter().map(move |id| (tool, id)));
+        assert!(known.eq(told.iter().copied()), "the tools that stay have drifted");
+        let waits = |(_, id): &(&ToolName, &AgentId)| self.get(id).is_some_and(|agent| agent.parked_as().is_some());
         let waiting: BTreeSet<_> = self.parked.all_warm().collect();
-        let expected = told.iter().filter(|(_, id)| waits(id)).map(|(tool, id)| (tool, id));
-        assert!(expected.eq(waiting), "the list of parked agents with warm tools has drifted");
+        assert!(told.into_iter().filter(waits).eq(waiting), "the list of parked agents with warm tools has drifted");
     }
 }
 
 impl Controller {
     /// A run has ended: its tool stays at the agent, unless the end of the run was that of the tool.
     pub(crate) fn learn_warm(&mut self, task: TaskId, times: PhaseTimes, result: &RunResult) {
-        let Some(was_warm) = result.warm else { return };
-        let Some(record) = self.tasks.get(task) else { return };
-        let Some((id, run)) = record.assignment().map(|run| (run.agent.clone(), run.times.run.or(times.run))) else {
-            return;
-        };
-        let (tool, has_ended) = (record.tool.clone(), record.kill.is_some() || result.exit_code.0 < 0);
+        let (Some(was_warm), Some(record)) = (result.warm, self.tasks.get(task)) else { return };
+        let Some(run) = record.assignment() else { return };
+        let (id, tool, began) = (run.agent.clone(), record.tool.clone(), run.times.run.or(times.run));
+        let has_ended = record.kill.is_some() || result.exit_code.0 < 0;
         let Some(mut warm) = self.fleet.get(&id).map(|agent| agent.about.warm.clone()) else { return };
         if if has_ended { warm.remove(&tool) } else { warm.insert(tool.clone()) } {
             self.fleet.set_warm(&id, warm);
         }
-        let ran = run.zip(times.end).map(|(run, end)| end.since(run)).filter(|_| was_warm && !has_ended);
+        let ran = began.zip(times.end).map(|(began, end)| end.since(began)).filter(|_| was_warm && !has_ended);
         if let (Some(ran), Some(known)) = (ran, self.fleet.warm.tools.get_mut(&tool)) {
             known.usual = Some(known.usual.map_or(ran, |usual| (usual * 3 + ran) / 4));
         }

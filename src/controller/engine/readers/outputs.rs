@@ -224,9 +224,9 @@ impl Controller {
     pub(crate) fn look_at_changes(&mut self, now: Now) {
         if self.readers.outputs.waits.is_empty() {
             // The usual case keeps its allocation.
-            return self.turn.forget_changed();
+            return self.turn.changed.clear();
         }
-        for task in self.turn.take_changed() {
+        for task in std::mem::take(&mut self.turn.changed) {
             for ticket in self.readers.outputs.waits.of_subject(&task) {
                 self.reconsider_output(now, ticket);
             }

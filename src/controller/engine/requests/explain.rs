@@ -58,7 +58,7 @@ impl Controller {
                 *found = Holdup::Outdated(self.mode.outdated().unwrap_or_default().to_owned());
             }
             Some(Holdup::NotBefore(at)) if self.claims_until(record) == Some(*at) => holdup = Some(Holdup::Claims(*at)),
-            Some(found @ Holdup::Agents { .. }) if let Some(paused) = self.mode.paused() => {
+            Some(found @ Holdup::Agents { .. }) if let Some(paused) = self.mode.paused => {
                 *found = Holdup::Paused(paused.until);
             }
             Some(found @ (Holdup::NoSuchAgent | Holdup::OnlySimpleAgents | Holdup::ToolElsewhere))

@@ -37,7 +37,7 @@ impl Controller {
         let failed = self.tasks.figures.last_failed().take(FAILED_MAX);
         Reply::Status(Box::new(StatusView {
             now: now.wall,
-            started_at: self.mode.started_at(),
+            started_at: self.mode.start.at,
             states: self.tasks.figures.states(),
             agents: self.fleet.counts(),
             oldest_at: self.queue.oldest().and_then(|task| self.tasks.get(task)).map(|task| task.submitted_at),

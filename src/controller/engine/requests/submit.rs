@@ -52,7 +52,7 @@ impl Controller {
     }
 
     pub(crate) fn check_open(&self) -> Result<(), Refusal> {
-        if self.mode.is_stopping() {
+        if self.mode.is_stopping {
             return Err(Refusal::new(Code::Stopping, "the controller is stopping; submit again when it is back"));
         }
         if let Some(why) = self.mode.outdated() {

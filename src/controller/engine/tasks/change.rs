@@ -117,11 +117,11 @@ impl Controller {
             self.turn.store(Record::Round(round, record.clone()));
         }
         if matches!(record.state, TaskState::Finished { outcome, .. } if outcome.is_failure()) {
-            self.turn.note_failure(id);
+            self.turn.unlogged.push(id);
         }
         self.tasks.counts[shown_before as usize] -= 1;
         self.tasks.counts[record.shown_phase() as usize] += 1;
-        self.turn.note_change(id);
+        self.turn.changed.push(id);
         if before == Phase::Finished || after == Phase::Finished {
             let pin = record.pin.map(|digest| (record.tool.clone(), digest));
             let names = files_of(record);
@@ -261,7 +261,7 @@ impl Controller {
         self.tasks.figures.remove(&record, Figure::of(&record));
         self.tasks.given_ids.remove(id);
         self.tasks.submit_keys.remove(id);
-        self.turn.note_change(id);
+        self.turn.changed.push(id);
         self.turn.store(Record::Remove(id));
         Some(*record)
     }

@@ -100,7 +100,7 @@ impl Controller {
     /// The store is in trouble, and the submits that it did not take have been withdrawn.
     pub fn handle_withdrawn(&mut self, now: Now) {
         let mut jobs = Vec::new();
-        self.turn.retain_effects(|effect| match effect {
+        self.turn.effects.retain(|effect| match effect {
             // It may count tasks that are withdrawn, and its number may be used again.
             Effect::JobStatus(status) => {
                 jobs.push(status.view.name.clone());

@@ -7,9 +7,9 @@ use crate::engine::fleet::agent;
 impl Controller {
     /// Refuses submits from here on and answers all parked requests.
     pub fn handle_stop(&mut self) {
-        self.mode.stop();
-        let parked: Vec<_> = self.fleet.parked_tickets().map(|(id, _)| id.clone()).collect();
-        for id in parked {
+        self.mode.is_stopping = true;
+        let agents: Vec<_> = self.fleet.iter().map(|(id, _)| id.clone()).collect();
+        for id in agents {
             self.unpark(&id);
         }
         let waits: Vec<_> = self.readers.waits.iter().map(|(ticket, _)| ticket).collect();
