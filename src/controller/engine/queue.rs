@@ -270,9 +270,9 @@ impl Queue {
         lines.flat_map(move |(needs, line)| line.lanes.heads(set).map(|place| (place.task, &**needs)))
     }
 
-    /// The oldest of the tasks with these requirements and this tool that could start.
-    pub(crate) fn oldest_alike(&self, needs: &Requirements, tool: &ToolName) -> Option<TaskId> {
-        self.lines.get(needs)?.lanes.oldest_with(tool)
+    /// The number of the tasks with these requirements and this tool that could start, and the oldest of them.
+    pub(crate) fn ready_alike(&self, needs: &Requirements, tool: &ToolName) -> Option<(usize, TaskId)> {
+        self.lines.get(needs)?.lanes.ready_with(tool)
     }
 
     /// The end of the next delay.

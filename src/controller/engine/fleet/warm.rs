@@ -6,7 +6,7 @@
 //! | a task whose tool stays | goes to |
 //! |---|---|
 //! | agents wait that may have it, and one of them has the tool warm | that one ([`super::parked`]) |
-//! | none of those, but a busy one has it warm | that one, unless another takes it after `STAY_WAIT_MAX` |
+//! | none of those, and as many busy ones have it warm as such tasks wait | one of those, unless another takes it after `STAY_WAIT_MAX` |
 //!
 //! An agent either takes its best task or stays idle: it never takes a later task and leaves an earlier one, which might then wait for
 //! the end of both agents. It stays idle only if it would leave every task that it could take, and none of them has waited for longer
@@ -127,7 +127,8 @@ impl Controller {
         is_left(first) && others.all(|(task, needs)| !agent.can_run(id, needs, |_| true) || is_left(task))
     }
 
-    /// Whether an idle agent without the tool of this task leaves it to one that has the tool warm and is busy.
+    /// Whether an idle agent without the tool of this task leaves it to one that has the tool warm and is busy: one task to each of
+    /// those, so that more of them start the tool elsewhere at once.
     pub(crate) fn is_left(&self, task: TaskId) -> bool {
         let Some((_, first_young)) = self.fleet.warm.young.front() else { return false };
         let Some(record) = self.tasks.get(task).filter(|record| record.id >= *first_young) else { return false };
@@ -138,7 +139,8 @@ impl Controller {
             let agent = self.fleet.get(id).filter(|agent| matches!(agent.slot, Slot::Busy(_) | Slot::Free));
             agent.is_some_and(|agent| !agent.drained && agent.can_run(id, needs, has))
         };
+        let Some((count, oldest)) = self.queue.ready_alike(needs, &record.tool) else { return false };
         // One of a lower priority may have waited for longer behind it.
-        known.agents.iter().any(comes) && self.queue.oldest_alike(needs, &record.tool) >= Some(*first_young)
+        oldest >= *first_young && known.agents.iter().filter(|id| comes(id)).take(count).count() == count
     }
 }

@@ -111,9 +111,9 @@ impl Lanes {
         self.heads.get(&set).into_iter().flatten()
     }
 
-    /// The oldest ready task with this tool.
-    pub(crate) fn oldest_with(&self, tool: &ToolName) -> Option<TaskId> {
-        self.lanes.get(tool)?.oldest()
+    /// The number of ready tasks with this tool, and the oldest of them.
+    pub(crate) fn ready_with(&self, tool: &ToolName) -> Option<(usize, TaskId)> {
+        self.lanes.get(tool).and_then(|lane| Some((lane.ready.len(), lane.oldest()?)))
     }
 
     pub(crate) fn contains(&self, tool: &ToolName, place: Place) -> bool {

@@ -34,11 +34,16 @@ impl World {
     /// Agent a has the tool x warm and is busy with a task of it, and agent b waits.
     fn with_a_busy_warm_agent(change: impl FnOnce(&mut Settings)) -> (Self, TaskId) {
         let mut world = Self::with(change);
-        world.has_warm("a", &["x"], "", None);
-        let task = world.of_tool("x");
-        world.runs("a", task, Round(0));
+        let task = world.is_busy_with_x("a");
         world.park("b");
         (world, task)
+    }
+
+    fn is_busy_with_x(&mut self, agent: &str) -> TaskId {
+        self.has_warm(agent, &["x"], "", None);
+        let task = self.of_tool("x");
+        self.runs(agent, task, Round(0));
+        task
     }
 
     /// The tasks that an agent gets when it asks.
@@ -140,8 +145,9 @@ fn a_task_is_left_to_the_busy_agent_that_has_its_tool_warm() {
 
 #[test]
 fn no_task_is_left_to_another_agent_for_longer_than_the_bound() {
-    let (mut world, _) = World::with_a_busy_warm_agent(|_| {});
-    let _ = ["c", "d", "e", "f"].map(|agent| world.park(agent));
+    let mut world = World::new();
+    let _ = ["v", "w", "x", "y", "z"].map(|agent| world.is_busy_with_x(agent));
+    let _ = ["b", "c", "d", "e", "f"].map(|agent| world.park(agent));
     let tasks: Vec<_> = (0..5)
         .map(|_| {
             let task = world.of_tool("x");
@@ -159,6 +165,14 @@ fn no_task_is_left_to_another_agent_for_longer_than_the_bound() {
     let (mut world, _) = World::with_a_busy_warm_agent(|settings| settings.stay_wait_max = Duration::ZERO);
     let task = world.of_tool("x");
     assert_eq!(world.agent_of(task).as_deref(), Some("b"), "0 leaves none");
+}
+
+#[test]
+fn one_task_is_left_to_each_agent() {
+    let (mut world, _) = World::with_a_busy_warm_agent(|_| {});
+    world.park("c");
+    let tasks = [0; 2].map(|_| world.of_tool("x"));
+    assert_eq!(tasks.map(|task| world.agent_of(task)), [Some("b".to_owned()), None]);
 }
 
 #[test]
@@ -210,7 +224,9 @@ fn no_later_task_overtakes_one_that_is_left_to_another_agent() {
 
 #[test]
 fn a_task_of_a_lower_priority_waits_no_longer_behind_younger_ones_than_the_bound() {
-    let (mut world, _) = World::with_a_busy_warm_agent(|_| {});
+    let mut world = World::new();
+    let _ = ["a", "c"].map(|agent| world.is_busy_with_x(agent));
+    world.park("b");
     let low = world.of_tool("x");
     world.pass(LEFT / 2);
     let high = world.submitted(&Fields::new().with(words::OPERATION, "x").with(words::PRIORITY, 1));
