@@ -16,7 +16,7 @@
 //! | [`mode`] | whether tasks are taken and handed out: stop, pause, trouble of the store, a store older than the agents know |
 //! | [`tasks`] | the records with their indexes, families and ids. [`tasks::change`] is the one way to change a record; [`tasks::transition`] has the phases, [`tasks::verdict`] decides on another round |
 //! | [`queue`] | the order of the waiting tasks, the gates, and the sets of tools |
-//! | [`fleet`] | the agents and their slots: [`fleet::assign`], [`fleet::adopt`] after a restart of the controller, [`fleet::contact`] for silent agents and their return, [`fleet::lists`], [`fleet::leases`] |
+//! | [`fleet`] | the agents and their slots: [`fleet::assign`], [`fleet::adopt`] after a restart of the controller, [`fleet::contact`] for silent agents and their return, [`fleet::lists`], [`fleet::leases`], [`fleet::warm`] for tools that stay |
 //! | [`relations`] | jobs, the tasks that wait for others, and the consequences of ends |
 //! | [`graphs`] | the step graphs; [`graphs::steps`] makes tasks of their steps |
 //! | [`archives`] | the tools and files that the controller holds |
@@ -221,7 +221,7 @@ impl Controller {
             self.settle_relations(now);
             self.dispatch(now);
             // A task may have ended because of its time, just before it would have been handed out.
-            if !self.relations.backlog().has_work() && !self.graphs.has_work() {
+            if !self.relations.backlog.has_work() && !self.graphs.has_work() {
                 break;
             }
         }

@@ -47,7 +47,7 @@ pub(crate) struct Fleet {
     /// Agents that are denied something with each heartbeat, with the process that was noted.
     denied: BTreeMap<AgentId, Session>,
     /// The void runs of exclusive tasks whose leases have not expired.
-    expiring: BTreeMap<TaskId, Expiring>,
+    pub(crate) expiring: BTreeMap<TaskId, Expiring>,
     /// Whether the silence of the agents may be that of the controller.
     suspicion: Suspicion,
     /// The number of the last list.
@@ -87,11 +87,6 @@ impl Fleet {
 
     pub(crate) fn is_expiring(&self, task: TaskId) -> bool {
         self.expiring.contains_key(&task)
-    }
-
-    /// The tasks whose void runs have leases.
-    pub(crate) fn all_expiring(&self) -> impl Iterator<Item = &TaskId> {
-        self.expiring.keys()
     }
 
     pub(crate) fn get(&self, id: &AgentId) -> Option<&Agent> {
@@ -293,11 +288,6 @@ impl Fleet {
         });
         *counted(&mut self.counts, before) -= 1;
         *counted(&mut self.counts, state(slot)) += 1;
-    }
-
-    /// The agents that wait for a task and may get one.
-    pub(crate) const fn parked(&self) -> &Parked {
-        &self.parked
     }
 
     /// The numbers of AGENT/QUERY (docs/sources/controller.md, 2.4).

@@ -16,6 +16,7 @@ impl Controller {
         let open = self.graphs.iter().filter(|graph| !graph.has_ended);
         self.check_tasks(open.flat_map(|graph| &graph.accepted.pins));
         self.fleet.sanity_check();
+        self.check_young();
         self.readers.scans.sanity_check();
         self.queue.sets.sanity_check(self.fleet.tools());
         self.tasks.retained.sanity_check();
@@ -43,7 +44,7 @@ impl Controller {
             let mine = record.assignment().is_some_and(|run| run.agent == *agent);
             assert!(active && mine, "agent {agent} is busy with {task}, which is {:?}", record.state);
         }
-        for task in self.fleet.all_expiring() {
+        for task in self.fleet.expiring.keys() {
             let record = self.tasks.get(*task).unwrap_or_else(|| panic!("the lease of the forgotten task {task}"));
             assert!((Phase::Dispatched..=Phase::Ended).contains(&record.phase()), "{task} has a lease and no run");
             assert!(

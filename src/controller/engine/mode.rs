@@ -41,9 +41,4 @@ impl Mode {
     pub(crate) const fn gives_out(&self) -> bool {
         self.paused.is_none() && self.start.outdated.is_none()
     }
-
-    /// Why the store takes no submit.
-    pub(crate) fn store_trouble(&self) -> Option<&str> {
-        self.store_trouble.as_deref()
-    }
 }

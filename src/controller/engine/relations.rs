@@ -47,7 +47,7 @@ pub(crate) struct Relations {
     /// name, so they are stored only before one of those is forgotten: a record has as many terms as it waits for, and
     /// storing it with each of them would cost the square of that.
     met_unstored: BTreeSet<TaskId>,
-    backlog: Backlog,
+    pub(crate) backlog: Backlog,
     /// The ends of the jobs that clients read.
     pub(crate) end_logs: EndLogs,
 }
@@ -70,10 +70,6 @@ impl Relations {
 
     pub(crate) fn job_mut(&mut self, name: &JobName) -> Option<&mut Job> {
         self.jobs.get_mut(name)
-    }
-
-    pub(crate) const fn backlog(&self) -> &Backlog {
-        &self.backlog
     }
 
     /// A waiting task has met a term, and is not stored for it.

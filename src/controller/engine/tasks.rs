@@ -48,7 +48,7 @@ pub(crate) struct Tasks {
     /// The tasks whose runs are out of contact, by their agents.
     silent: BTreeSet<(AgentId, TaskId)>,
     /// The ends that await a confirmation by their receivers.
-    awaited: BTreeMap<TaskId, Awaited>,
+    pub(crate) awaited: BTreeMap<TaskId, Awaited>,
     /// The limits of failures that unstored submits have replaced.
     unstored_limits: Limits,
 }
@@ -125,11 +125,6 @@ impl Tasks {
     pub(crate) fn new_graph_id(&mut self, wall: Wall) -> GraphId {
         let (at, random) = self.ids.next(wall);
         GraphId::new(at, random)
-    }
-
-    /// Whether an end awaits a confirmation by its receiver.
-    pub(crate) fn awaits_confirmations(&self) -> bool {
-        !self.awaited.is_empty()
     }
 
     /// A submit that is not stored yet has replaced this limit of a job.

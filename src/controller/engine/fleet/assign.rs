@@ -171,10 +171,10 @@ impl Controller {
 
     /// A task that can start, with an agent that waits for it.
     pub(crate) fn next_match(&self) -> Option<(TaskId, AgentId)> {
-        if self.fleet.parked().is_empty() || !self.mode.gives_out() {
+        if self.fleet.parked.is_empty() || !self.mode.gives_out() {
             return None;
         }
-        let parked = self.fleet.parked();
+        let parked = &self.fleet.parked;
         let agent_for = |set, needs: &Requirements, task| {
             parked.best(set, (needs, &self.tasks.get(task)?.tool), |id| self.fleet.host(id))
         };

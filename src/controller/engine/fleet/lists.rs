@@ -10,7 +10,8 @@
 //! round. A restart takes the first task of a list that has not ended for its agent's task, unless that agent has another one; the agent continues its list
 //! under the new controller, or says that it has let it go.
 //!
-//! Only a task goes ahead whose run is plain and expected to be short. A list has no more than half of the agent's share
+//! Only a task goes ahead whose run is plain and expected to be short. All tasks of a list have one tool: the agent may have to start
+//! another one that stays. A list has no more than half of the agent's share
 //! of the waiting tasks, so that the lists become shorter as the queue does, and no agent ends long after the others. The time of a list
 //! (`LIST_TIME_MAX`) bounds the sum of its expected runs. It is also the time in which the agent may start its tasks: after
 //! that it lets the list go. So a task that takes longer than expected does not hold up those behind it, and a task of a higher priority

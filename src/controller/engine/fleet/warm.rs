@@ -119,6 +119,11 @@ impl Controller {
         }
     }
 
+    /// A task is left to another agent for a bounded time.
+    pub(crate) fn check_young(&self) {
+        assert!(self.fleet.warm.young.is_empty() || self.turn.has_timer(&Timer::Young), "a task is young for ever");
+    }
+
     /// Whether this agent stays idle although it could take a task, the first of which is this one.
     pub(crate) fn stays_idle(&self, id: &AgentId, agent: &Agent, first: TaskId) -> bool {
         let is_cold = |task| self.tasks.get(task).is_some_and(|record| !agent.about.warm.contains(&record.tool));

@@ -57,7 +57,7 @@ impl Controller {
             let warning = unknown_fields(&submit.unknown);
             return Ok(Some(Reply::GraphSubmitted { graph, warning, duplicate: true }));
         }
-        if let Some(trouble) = self.mode.store_trouble() {
+        if let Some(trouble) = &self.mode.store_trouble {
             let message = format!("the graph cannot be stored ({trouble}); submit it again later");
             return Err(Refusal::new(Code::LimitReached, message));
         }

@@ -71,7 +71,7 @@ impl Controller {
         if let Some(first) = self.duplicate_of(&submit)? {
             return Ok(Found::Before(first));
         }
-        if let Some(trouble) = self.mode.store_trouble() {
+        if let Some(trouble) = &self.mode.store_trouble {
             let message = format!("the task cannot be stored ({trouble}); submit it again later");
             return Err(Refusal::new(Code::LimitReached, message));
         }

@@ -277,6 +277,8 @@ fn short_warm_tasks_go_to_an_agent_several_at_once() {
         ends(&mut world, task, true);
     }
     assert_eq!(world.gets_all("a"), [other]);
+    world.has_warm("b", &[], "", None);
+    assert_eq!(world.gets_all("b"), [tasks.remove(0)], "it would have to start the tool");
     ends(&mut world, other, false);
     world.has_warm("a", &["y"], "", None);
     assert_eq!(world.gets_all("a"), [tasks[0]], "the tool is gone, and so is what was known of it");
