@@ -102,6 +102,8 @@ impl SimulatedAgent {
                 | Effect::AbortKeep
                 | Effect::Unended
                 | Effect::AbortPrepare
+                | Effect::AbortStart
+                | Effect::Cancel { .. }
                 | Effect::Reconnect
                 | Effect::Exit(_)
                 | Effect::Lease(_)
@@ -131,6 +133,8 @@ fn nothing_left() -> Exited {
         stderr_tail: String::new(),
         output_bytes: None,
         defer: None,
+        value: None,
+        warm: None,
         provided: None,
     }
 }

@@ -16,7 +16,7 @@
 //! | [`mode`] | whether tasks are taken and handed out: stop, pause, trouble of the store, a store older than the agents know |
 //! | [`tasks`] | the records with their indexes, families and ids. [`tasks::change`] is the one way to change a record; [`tasks::transition`] has the phases, [`tasks::verdict`] decides on another round |
 //! | [`queue`] | the order of the waiting tasks, the gates, and the sets of tools |
-//! | [`fleet`] | the agents and their slots: [`fleet::assign`], [`fleet::adopt`] after a restart of the controller, [`fleet::contact`] for silent agents and their return, [`fleet::lists`], [`fleet::leases`] |
+//! | [`fleet`] | the agents and their slots: [`fleet::assign`], [`fleet::adopt`] after a restart of the controller, [`fleet::contact`] for silent agents and their return, [`fleet::lists`], [`fleet::leases`], [`fleet::warm`] for tools that stay |
 //! | [`relations`] | jobs, the tasks that wait for others, and the consequences of ends |
 //! | [`graphs`] | the step graphs; [`graphs::steps`] makes tasks of their steps |
 //! | [`archives`] | the tools and files that the controller holds |
@@ -132,6 +132,8 @@ pub struct Settings {
     pub list_time_max: Duration,
     /// Maximum number of tasks in a list: `LIST_TASKS_MAX`.
     pub list_tasks_max: usize,
+    /// How long an idle agent leaves a task to a busy one that has its tool warm: `STAY_WAIT_MAX`.
+    pub stay_wait_max: Duration,
     /// The limits of the archives of tools.
     pub tools: ToolSettings,
 }
@@ -176,7 +178,7 @@ impl Controller {
 
     /// The store cannot be written, or can be written again. Meanwhile submits are refused and everything else continues.
     pub fn handle_store(&mut self, trouble: Option<String>) {
-        self.mode.set_store_trouble(trouble);
+        self.mode.store_trouble = trouble;
     }
 
     /// Whether there is a command among these tasks, if one of them is known.
@@ -219,7 +221,7 @@ impl Controller {
             self.settle_relations(now);
             self.dispatch(now);
             // A task may have ended because of its time, just before it would have been handed out.
-            if !self.relations.backlog().has_work() && !self.graphs.has_work() {
+            if !self.relations.backlog.has_work() && !self.graphs.has_work() {
                 break;
             }
         }
@@ -293,6 +295,7 @@ impl Controller {
                 Timer::ToolDiscard(digest) => self.discard_tool(digest),
                 Timer::RunTime(task) => self.kill(now, task, &KillCause::TimedOut),
                 Timer::Calendar => self.look_at_calendar(now),
+                Timer::Young => self.end_youth(now),
                 Timer::PushAgain(task) => self.push_again(now, task),
                 Timer::Retention => {
                     self.retain(now);

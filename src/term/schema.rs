@@ -43,7 +43,7 @@ enum Unit {
 }
 
 /// The fields of the wire whose name or unit does not follow from their word.
-const FIELDS: [(&str, &str, Unit); 15] = [
+const FIELDS: [(&str, &str, Unit); 16] = [
     (words::OPERATION, "tool", Unit::Same),
     (words::STATUS, "state", Unit::Same),
     (words::FATHER_ID, "parent_id", Unit::Same),
@@ -53,6 +53,7 @@ const FIELDS: [(&str, &str, Unit); 15] = [
     (words::IN, "in_files", Unit::Json),
     (words::OUT, "out_patterns", Unit::Json),
     (words::OUT_FILES, "out_files", Unit::Json),
+    (words::VALUE, "value", Unit::Json),
     (words::KILLED, "killed", Unit::Truth),
     (words::LOG, "log", Unit::Log),
     (words::FILES, "files", Unit::Files),
@@ -224,7 +225,7 @@ mod tests {
         let wire = json!({
             "__TASK_ID__": "T", "__STATUS__": "FINISHED", "__OPERATION__": "convert", "__SUBMIT_TIME__": 1_480_000_000.25,
             "in": "/data/a.mov", "__CPU_SECONDS__": 0.5, "__KILLED__": "TRUE", "__COMMAND__": "[\"a\",\"b\"]",
-            "0:__EXIT_CODE__": 7, "0:__END_TIME__": 1_480_000_001.0,
+            "__VALUE__": "{\"score\": [1, null]}", "__WARM__": true, "0:__EXIT_CODE__": 7, "0:__END_TIME__": 1_480_000_001.0,
             "__REASON__": "it did not start before 1480000000.000000",
         });
         insta::assert_snapshot!(shown("query", &wire), @r#"
@@ -242,6 +243,13 @@ mod tests {
                 "a",
                 "b"
               ],
+              "value": {
+                "score": [
+                  1,
+                  null
+                ]
+              },
+              "warm": true,
               "reason": "it did not start before 2016-11-24T15:06:40Z",
               "parameters": {
                 "in": "/data/a.mov"

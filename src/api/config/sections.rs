@@ -75,6 +75,8 @@ pub struct ControllerSection {
     pub list_time_max: Duration,
     /// Maximum number of tasks in a list.
     pub list_tasks_max: usize,
+    /// How long an idle agent leaves a task to a busy one that has its tool running.
+    pub stay_wait_max: Duration,
     /// Maximum number of known gates.
     pub gates_max: usize,
     /// The longest time that a request may be parked.
@@ -128,6 +130,7 @@ impl ControllerSection {
             step_grace: reader.millis("STEP_GRACE", 0..=HOUR)?,
             list_time_max: reader.millis("LIST_TIME_MAX", 0..=10_000)?,
             list_tasks_max: reader.size("LIST_TASKS_MAX", 1..=64, "tasks")?,
+            stay_wait_max: reader.millis("STAY_WAIT_MAX", 0..=HOUR)?,
             waiting_needs_max: reader.size("WAITING_NEEDS_MAX", 1..=100_000, "combinations")?,
             gates_max: reader.size("GATES_MAX", 1..=100_000, "gates")?,
             wait_max: reader.millis("WAIT_MAX", 1..=DAY)?,

@@ -191,6 +191,15 @@ pub fn why(record: &TaskRecord, holdup: Option<&Holdup>) -> String {
     }
 }
 
+/// Whether the last run found its tool running, if that stays.
+pub(super) fn started(record: &TaskRecord) -> String {
+    let Some((run, is_warm)) = record.last_run().zip(record.result().and_then(|result| result.warm)) else {
+        return String::new();
+    };
+    let tool = if is_warm { "had it running" } else { "started it" };
+    format!("; started on {}, which {tool}", run.agent)
+}
+
 /// That the agent of the last run has another version of the tool than the one that the task has pinned.
 pub(super) fn own_version(record: &TaskRecord, own: ToolDigest) -> String {
     let agent = record.last_run().map_or("", |run| run.agent.as_str());

@@ -475,6 +475,8 @@ mod tests {
 
     fn result() -> Arc<RunResult> {
         Arc::new(RunResult {
+            value: Some("{\"a\":1}".into()),
+            warm: Some(true),
             exit_code: ExitCode(-129),
             error: "no such tool".to_owned(),
             report_tail: "r\n".to_owned(),

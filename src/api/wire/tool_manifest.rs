@@ -181,11 +181,19 @@ fn no_more(table: &Table, place: &str, known: &[&str]) -> Result<(), String> {
     Err(format!("{place}: the key {} is unknown{hint}; known are {}", shown(key), known.join(", ")))
 }
 
-/// Checks the parameters of a submit, and fills in those that are left out and have a default.
+/// Checks the parameters and files of a submit, and fills in the parameters that are left out and have a default.
 ///
 /// # Errors
-/// -1007 with a sentence that names the parameter.
-pub fn fit(tool: &ToolName, manifest: &ToolManifest, fields: &mut Fields) -> Result<(), Refusal> {
+/// -1007 with a sentence that names the parameter, or the field for files.
+pub fn fit(
+    tool: &ToolName,
+    manifest: &ToolManifest,
+    fields: &mut Fields,
+    files: Option<&TaskFiles>,
+) -> Result<(), Refusal> {
+    if let (Some(files), Some(Stay { folder: false, .. })) = (files, manifest.stay) {
+        check_files(tool, files)?;
+    }
     if let Some(signal) = manifest.end_signal.filter(|_| fields.get(words::END_SIGNAL).is_none()) {
         fields.set(words::END_SIGNAL, signal.word());
     }
@@ -225,6 +233,20 @@ pub fn fit(tool: &ToolName, manifest: &ToolManifest, fields: &mut Fields) -> Res
     Ok(())
 }
 
+/// Refuses the files of a task of a tool that stays without a folder for each task.
+fn check_files(tool: &ToolName, files: &TaskFiles) -> Result<(), Refusal> {
+    let (word, what) = match (files.inputs.is_empty(), files.outputs.is_empty()) {
+        (false, _) => (words::IN, "for the files that travel in"),
+        (true, false) => (words::OUT, "in which files could be left"),
+        (true, true) => return Ok(()),
+    };
+    let message = format!(
+        "{word}: a task of tool {tool} has no folder {what}; set folder = true in [stay] of its tool.toml, or submit the task without \
+         files"
+    );
+    Err(Refusal::new(Code::BadField, message))
+}
+
 /// The parameters for people, a line for each: `input  text, required  The film`.
 #[must_use]
 pub fn lines(manifest: &ToolManifest) -> Vec<[String; 3]> {
@@ -249,7 +271,7 @@ mod tests {
     #[test]
     fn a_submit_is_checked_and_gets_the_defaults() {
         let (manifest, tool) = (parse(TEXT).unwrap(), ToolName::new("convert").unwrap());
-        let fitted = |mut fields: Fields| fit(&tool, &manifest, &mut fields).map(|()| fields);
+        let fitted = |mut fields: Fields| fit(&tool, &manifest, &mut fields, None).map(|()| fields);
         let fields = Fields::new().with("input", "a.mov").with("__TIMEOUT__", 3u64);
         assert_eq!(fitted(fields.clone()).unwrap(), fields.clone().with("quality", 23i64));
         assert_eq!(fitted(fields.clone().with("quality", "7")).unwrap().text("quality"), Some("7"));
@@ -271,7 +293,7 @@ mod tests {
     fn a_tool_without_parameters_takes_any() {
         let manifest = parse("description = \"x\"").unwrap();
         let mut fields = Fields::new().with("anything", true);
-        assert_eq!(fit(&ToolName::new("t").unwrap(), &manifest, &mut fields), Ok(()));
+        assert_eq!(fit(&ToolName::new("t").unwrap(), &manifest, &mut fields, None), Ok(()));
     }
 
     #[test]

@@ -174,6 +174,7 @@ fn settings() -> Settings {
         gates_max: 1000,
         list_time_max: Duration::from_millis(50),
         list_tasks_max: 8,
+        stay_wait_max: Duration::from_millis(500),
         defer_delay: Duration::from_secs(10),
         retry_delay_max: Duration::from_secs(60),
         push_again_interval: Duration::from_secs(1),

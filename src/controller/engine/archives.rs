@@ -28,11 +28,11 @@ struct Postponed {
 #[derive(Debug, Default)]
 pub(crate) struct Archives {
     /// The tools that the controller holds, with the versions that unfinished tasks have pinned.
-    catalog: Catalog,
+    pub(crate) catalog: Catalog,
     /// The requests that wait, in the order in which they came.
     postponed: VecDeque<Postponed>,
     /// The parts that agents have asked for.
-    reads: ToolReads,
+    pub(crate) reads: ToolReads,
     /// The identity of the controller's own tools folder, for agents.
     folder: Option<Arc<str>>,
     /// The identity of the folder of the store, for those that have files to put there.
@@ -42,22 +42,6 @@ pub(crate) struct Archives {
 }
 
 impl Archives {
-    pub(crate) const fn catalog(&self) -> &Catalog {
-        &self.catalog
-    }
-
-    pub(crate) const fn catalog_mut(&mut self) -> &mut Catalog {
-        &mut self.catalog
-    }
-
-    pub(crate) const fn reads(&self) -> &ToolReads {
-        &self.reads
-    }
-
-    pub(crate) const fn reads_mut(&mut self) -> &mut ToolReads {
-        &mut self.reads
-    }
-
     /// The identity of the controller's own tools folder, for agents.
     pub(crate) const fn folder(&self) -> Option<&Arc<str>> {
         self.folder.as_ref()

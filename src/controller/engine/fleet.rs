@@ -12,6 +12,7 @@ pub(crate) mod lists;
 pub(crate) mod parked;
 pub(crate) mod tools;
 pub(crate) mod unfit_agents;
+mod warm;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,15 +20,14 @@ use std::time::Duration;
 
 use crate::engine::queue::tool_sets::SetId;
 use crate::engine::turn::effect::{ConnectionId, Ticket};
-use agent::{About, Agent, Contact, Dispensable, LastRun, Liveness, Slot, Tools, state};
+use agent::{About, Agent, Contact, Dispensable, LastRun, Liveness, Slot, state};
 use api::wire::requests::agents::{AgentState, AgentView};
-use api::wire::requests::heartbeat::OwnVersions;
 use api::wire::requests::stats::AgentCounts;
-use api::wire::version::Version;
-use base::{AgentId, HostAddress, Now, Offer, Round, Session, TaskId, ToolName, ToolSet, address_elsewhere};
+use base::{AgentId, HostAddress, Now, Offer, Round, Session, TaskId, ToolSet};
 use contact::Suspicion;
 use leases::Expiring;
 use parked::Parked;
+use warm::Warm;
 
 #[derive(Debug)]
 pub(crate) struct Fleet {
@@ -38,15 +38,16 @@ pub(crate) struct Fleet {
     /// The parked agents that may get a task.
     parked: Parked,
     parkings: u64,
+    warm: Warm,
     /// The agents that each connection parked last, whether they are still parked or not.
     by_connection: BTreeMap<ConnectionId, BTreeSet<AgentId>>,
     counts: AgentCounts,
     /// The agents that get no more tasks, whether they are registered or not.
-    drained: BTreeSet<AgentId>,
+    pub(crate) drained: BTreeSet<AgentId>,
     /// Agents that are denied something with each heartbeat, with the process that was noted.
     denied: BTreeMap<AgentId, Session>,
     /// The void runs of exclusive tasks whose leases have not expired.
-    expiring: BTreeMap<TaskId, Expiring>,
+    pub(crate) expiring: BTreeMap<TaskId, Expiring>,
     /// Whether the silence of the agents may be that of the controller.
     suspicion: Suspicion,
     /// The number of the last list.
@@ -67,6 +68,7 @@ impl Fleet {
             dispensed: 0,
             parked: Parked::default(),
             parkings: 0,
+            warm: Warm::default(),
             by_connection: BTreeMap::new(),
             counts: AgentCounts::default(),
             drained: BTreeSet::new(),
@@ -85,11 +87,6 @@ impl Fleet {
 
     pub(crate) fn is_expiring(&self, task: TaskId) -> bool {
         self.expiring.contains_key(&task)
-    }
-
-    /// The tasks whose void runs have leases.
-    pub(crate) fn all_expiring(&self) -> impl Iterator<Item = &TaskId> {
-        self.expiring.keys()
     }
 
     pub(crate) fn get(&self, id: &AgentId) -> Option<&Agent> {
@@ -141,6 +138,7 @@ impl Fleet {
 
     pub(crate) fn remove(&mut self, id: &AgentId) {
         self.set_slot(id, Slot::Free);
+        self.set_warm(id, BTreeSet::new());
         let Some(agent) = self.agents.remove(id) else { return };
         self.counts.total -= 1;
         self.counts.free -= 1;
@@ -150,11 +148,6 @@ impl Fleet {
         if let Some(connection) = agent.connection {
             self.forget_connection(connection, id);
         }
-    }
-
-    /// The agent to forget first when room is needed.
-    pub(crate) fn most_dispensable(&self) -> Option<&AgentId> {
-        self.dispensable.values().next()
     }
 
     /// An agent gets a run.
@@ -179,13 +172,6 @@ impl Fleet {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&AgentId, &Agent)> {
         self.agents.iter()
-    }
-
-    /// The run of an agent has ended, and remains of it keep the slot.
-    pub(crate) fn note_remains(&mut self, id: &AgentId, task: TaskId, reason: String) {
-        if let Some(agent) = self.agents.get_mut(id) {
-            agent.last_run = LastRun::Remains(task, reason);
-        }
     }
 
     /// Updates the time of an agent's last message. A pause before it that is longer than `pause_max` was a silence.
@@ -214,43 +200,9 @@ impl Fleet {
         newest.is_some_and(|(_, newest)| newest != connection)
     }
 
-    /// Sets the knowledge about the process behind an id.
-    pub(crate) fn set_liveness(&mut self, id: &AgentId, liveness: Liveness) {
-        if let Some(agent) = self.agents.get_mut(id) {
-            agent.contact.liveness = liveness;
-        }
-    }
-
-    pub(crate) fn set_ip(&mut self, id: &AgentId, ip: Option<String>) {
-        if let Some(agent) = self.agents.get_mut(id) {
-            agent.about.host = ip.as_deref().and_then(address_elsewhere);
-            agent.about.ip = ip;
-        }
-    }
-
     /// The address of the machine of an agent, if that is another one than this.
     pub(crate) fn host(&self, id: &AgentId) -> Option<HostAddress> {
         self.agents.get(id)?.about.host
-    }
-
-    pub(crate) fn set_version(&mut self, id: &AgentId, version: Option<Version>, own: Option<Arc<OwnVersions>>) {
-        if let Some(agent) = self.agents.get_mut(id) {
-            (agent.about.version, agent.about.own_versions) = (version, own);
-        }
-    }
-
-    /// Sets the tools that stay at an agent.
-    pub(crate) fn set_warm(&mut self, id: &AgentId, warm: BTreeSet<ToolName>) {
-        if let Some(agent) = self.agents.get_mut(id) {
-            agent.about.warm = warm;
-        }
-    }
-
-    /// Sets the time that an agent needs to end a run.
-    pub(crate) fn set_kill_budget(&mut self, id: &AgentId, budget: Option<Duration>) {
-        if let Some(agent) = self.agents.get_mut(id) {
-            agent.about.kill_budget = budget;
-        }
     }
 
     /// Sets an agent's offer to tasks.
@@ -258,11 +210,6 @@ impl Fleet {
         if self.agents.get(id).is_some_and(|agent| agent.offer != offer) {
             self.relist(id, |agent| agent.offer = offer);
         }
-    }
-
-    /// Sets an agent's tools.
-    pub(crate) fn set_tools(&mut self, id: &AgentId, tools: Tools) {
-        self.relist(id, |agent| agent.tools = Some(tools));
     }
 
     /// Sets whether an agent gets no more tasks. It need not be registered.
@@ -275,31 +222,17 @@ impl Fleet {
         self.relist(id, |agent| agent.drained = drained);
     }
 
-    /// Whether this name is drained.
-    pub(crate) fn has_drained(&self, id: &AgentId) -> bool {
-        self.drained.contains(id)
-    }
-
     /// All known names.
     pub(crate) fn names(&self) -> impl Iterator<Item = &AgentId> {
         self.agents.keys().chain(&self.drained)
     }
 
-    /// Number of drained agents.
-    pub(crate) fn drained(&self) -> usize {
-        self.drained.len()
-    }
-
     /// Applies a change that may move an agent between lists.
     fn relist(&mut self, id: &AgentId, change: impl FnOnce(&mut Agent)) {
         let Some(agent) = self.agents.get_mut(id) else { return };
-        if let Some(place) = agent.parked_as() {
-            self.parked.remove(place, &agent.offer, id);
-        }
+        self.parked.remove(id, agent);
         change(agent);
-        if let Some(place) = agent.parked_as() {
-            self.parked.add(place, &agent.offer, id);
-        }
+        self.parked.add(id, agent);
         let reason = agent.why_dispensable();
         if agent.dispensable.map(|(before, _)| before) == reason {
             return;
@@ -311,13 +244,6 @@ impl Fleet {
             self.dispensed += 1;
             agent.dispensable = Some((reason, self.dispensed));
             self.dispensable.insert((reason, self.dispensed), id.clone());
-        }
-    }
-
-    /// Records that an agent was sent its task again.
-    pub(crate) fn tell_again(&mut self, id: &AgentId) {
-        if let Some(LastRun::Given { again, .. }) = self.agents.get_mut(id).map(|agent| &mut agent.last_run) {
-            *again = true;
         }
     }
 
@@ -364,11 +290,6 @@ impl Fleet {
         *counted(&mut self.counts, state(slot)) += 1;
     }
 
-    /// The agents that wait for a task and may get one.
-    pub(crate) const fn parked(&self) -> &Parked {
-        &self.parked
-    }
-
     /// The numbers of AGENT/QUERY (docs/sources/controller.md, 2.4).
     pub(crate) const fn counts(&self) -> AgentCounts {
         self.counts
@@ -405,21 +326,15 @@ impl Fleet {
         })
     }
 
-    pub(crate) fn parked_tickets(&self) -> impl Iterator<Item = (&AgentId, Ticket)> {
-        self.agents.iter().filter_map(|(id, agent)| match agent.slot {
-            Slot::Parked(ticket, _) => Some((id, ticket)),
-            Slot::Free | Slot::Busy(_) | Slot::Stray | Slot::Lost => None,
-        })
-    }
-
     pub(crate) fn sanity_check(&self) {
-        for (set, offer, number, id) in self.parked.all() {
+        for (set, offer, number, id) in self.parked.all.iter() {
             let agent = self.get(id).unwrap_or_else(|| panic!("{id} is listed as parked and gone"));
             let is_right = agent.parked_as() == Some((set, number)) && agent.offer == *offer;
             assert!(is_right, "{id} is listed as parked");
         }
+        self.check_warm();
         let parked = |agent: &&Agent| matches!(agent.slot, Slot::Parked(..)) && !agent.drained;
-        let listed = self.parked.all().count();
+        let listed = self.parked.all.iter().count();
         assert_eq!(self.agents.values().filter(parked).count(), listed, "the list of parked agents has drifted");
         for (place, id) in &self.dispensable {
             let agent = self.get(id).unwrap_or_else(|| panic!("{id} makes room and is gone"));

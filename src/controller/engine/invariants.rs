@@ -16,9 +16,10 @@ impl Controller {
         let open = self.graphs.iter().filter(|graph| !graph.has_ended);
         self.check_tasks(open.flat_map(|graph| &graph.accepted.pins));
         self.fleet.sanity_check();
-        self.readers.scans().sanity_check();
-        self.queue.sets().sanity_check(self.fleet.tools());
-        self.tasks.retained().sanity_check();
+        self.check_young();
+        self.readers.scans.sanity_check();
+        self.queue.sets.sanity_check(self.fleet.tools());
+        self.tasks.retained.sanity_check();
         self.check_runs();
         self.check_contact();
         self.check_families();
@@ -43,7 +44,7 @@ impl Controller {
             let mine = record.assignment().is_some_and(|run| run.agent == *agent);
             assert!(active && mine, "agent {agent} is busy with {task}, which is {:?}", record.state);
         }
-        for task in self.fleet.all_expiring() {
+        for task in self.fleet.expiring.keys() {
             let record = self.tasks.get(*task).unwrap_or_else(|| panic!("the lease of the forgotten task {task}"));
             assert!((Phase::Dispatched..=Phase::Ended).contains(&record.phase()), "{task} has a lease and no run");
             assert!(
@@ -80,12 +81,12 @@ impl Controller {
             Some(record) => record.phase() == Phase::Finished,
             None => self.graphs.of_root(task).is_none_or(|graph| graph.has_ended),
         };
-        for (root, count) in self.tasks.families().unfinished() {
-            let members = self.tasks.families().descendants(root).into_iter().chain([root]);
+        for (root, count) in self.tasks.families.unfinished() {
+            let members = self.tasks.families.descendants(root).into_iter().chain([root]);
             assert_eq!(members.filter(|member| !finished(*member)).count(), count, "family of {root}");
         }
-        for root in self.tasks.retained().roots() {
-            assert!(!self.tasks.families().is_open(root) && finished(root), "family of {root} is kept before its end");
+        for root in self.tasks.retained.roots() {
+            assert!(!self.tasks.families.is_open(root) && finished(root), "family of {root} is kept before its end");
         }
         for record in self.tasks.newest_before(None) {
             let Some(parent) = record.parent.and_then(|parent| self.tasks.get(parent)) else { continue };
@@ -95,8 +96,8 @@ impl Controller {
     }
 
     fn check_waits(&self) {
-        self.readers.waits().sanity_check();
-        for (ticket, subject) in self.readers.waits().iter() {
+        self.readers.waits.sanity_check();
+        for (ticket, subject) in self.readers.waits.iter() {
             assert!(self.turn.has_timer(&Timer::QueryWait(ticket)), "{ticket:?} waits forever");
             let task = match subject {
                 Subject::Task(task) => *task,

@@ -58,7 +58,7 @@ pub(crate) struct Queue {
     delayed: BTreeSet<(Wall, TaskId)>,
     pub(crate) gates: Gates,
     /// The tools of the agents.
-    sets: ToolSets,
+    pub(crate) sets: ToolSets,
     len: usize,
     bytes: usize,
 }
@@ -214,16 +214,6 @@ impl Queue {
         }
     }
 
-    /// The tools of the agents.
-    pub(crate) const fn sets(&self) -> &ToolSets {
-        &self.sets
-    }
-
-    /// The same as [`Self::sets`], for holding and releasing a set.
-    pub(crate) const fn sets_mut(&mut self) -> &mut ToolSets {
-        &mut self.sets
-    }
-
     /// An agent with this set is present.
     pub(crate) fn enter_set(&mut self, now: Now, set: SetId) {
         if self.sets.enter(set) {
@@ -260,19 +250,29 @@ impl Queue {
         open.find(|(_, needs)| suits(needs)).map(|(place, _)| place.task)
     }
 
-    /// The first task that `agent_for` finds an agent for, with that agent: of the agents with the smallest offer, the one
-    /// that has been parked longest. `sets` are the tool sets of parked agents.
+    /// The first task that `agent_for` finds an agent for, with that agent. `sets` are the tool sets of parked agents.
     pub(crate) fn best_match<'a>(
         &self,
         sets: impl Iterator<Item = SetId>,
-        agent_for: impl Fn(SetId, &Requirements) -> Option<Suited<'a>>,
-    ) -> Option<(TaskId, &'a AgentId)> {
+        agent_for: impl Fn(SetId, &Requirements, TaskId) -> Option<Suited<'a>>,
+    ) -> Option<(TaskId, Suited<'a>)> {
         let first_of = |set| {
             let open: &BTreeSet<_> = self.open.get(&set)?;
-            open.iter().find_map(|(place, needs)| Some((*place, agent_for(set, needs)?)))
+            open.iter().find_map(|(place, needs)| Some((*place, agent_for(set, needs, place.task)?)))
         };
         // For each set that serves the overall best task, that task is also the set's own best one.
-        sets.filter_map(first_of).min().map(|(place, (.., agent))| (place.task, agent))
+        sets.filter_map(first_of).min().map(|(place, suited)| (place.task, suited))
+    }
+
+    /// The first task of each tool in each open line that this set serves, with the requirements of the line.
+    pub(crate) fn open_heads(&self, set: SetId) -> impl Iterator<Item = (TaskId, &Requirements)> {
+        let lines = self.open.get(&set).into_iter().flatten().filter_map(|(_, needs)| self.lines.get_key_value(needs));
+        lines.flat_map(move |(needs, line)| line.lanes.heads(set).map(|place| (place.task, &**needs)))
+    }
+
+    /// The number of the tasks with these requirements and this tool that could start, and the oldest of them.
+    pub(crate) fn ready_alike(&self, needs: &Requirements, tool: &ToolName) -> Option<(usize, TaskId)> {
+        self.lines.get(needs)?.lanes.ready_with(tool)
     }
 
     /// The end of the next delay.

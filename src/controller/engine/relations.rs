@@ -40,16 +40,16 @@ const SLICE: usize = 200;
 /// What tasks have to do with one another: their jobs, and those that wait for others.
 #[derive(Debug)]
 pub(crate) struct Relations {
-    jobs: Jobs,
+    pub(crate) jobs: Jobs,
     /// The terms that waiting tasks wait for.
-    dependants: Dependants,
+    pub(crate) dependants: Dependants,
     /// The waiting tasks that have met terms since they were stored. A restart judges these again by the tasks that they
     /// name, so they are stored only before one of those is forgotten: a record has as many terms as it waits for, and
     /// storing it with each of them would cost the square of that.
     met_unstored: BTreeSet<TaskId>,
-    backlog: Backlog,
+    pub(crate) backlog: Backlog,
     /// The ends of the jobs that clients read.
-    end_logs: EndLogs,
+    pub(crate) end_logs: EndLogs,
 }
 
 impl Relations {
@@ -70,34 +70,6 @@ impl Relations {
 
     pub(crate) fn job_mut(&mut self, name: &JobName) -> Option<&mut Job> {
         self.jobs.get_mut(name)
-    }
-
-    pub(crate) const fn jobs(&self) -> &Jobs {
-        &self.jobs
-    }
-
-    pub(crate) const fn jobs_mut(&mut self) -> &mut Jobs {
-        &mut self.jobs
-    }
-
-    pub(crate) const fn dependants(&self) -> &Dependants {
-        &self.dependants
-    }
-
-    pub(crate) const fn dependants_mut(&mut self) -> &mut Dependants {
-        &mut self.dependants
-    }
-
-    pub(crate) const fn backlog(&self) -> &Backlog {
-        &self.backlog
-    }
-
-    pub(crate) const fn end_logs(&self) -> &EndLogs {
-        &self.end_logs
-    }
-
-    pub(crate) const fn end_logs_mut(&mut self) -> &mut EndLogs {
-        &mut self.end_logs
     }
 
     /// A waiting task has met a term, and is not stored for it.
@@ -295,7 +267,7 @@ impl Controller {
         // The end of a task of a graph decides nothing for those that wait for the graph.
         let is_of_a_step = record.place().is_some();
         let job = record.membership().map(|member| member.name.clone()).filter(|_| !is_of_a_step);
-        if !self.relations.dependants().is_empty()
+        if !self.relations.dependants.is_empty()
             && let Some(outcome) = self.outcome_of(task)
         {
             let (job, until) = (job.clone(), self.tasks.last_id());
@@ -311,7 +283,7 @@ impl Controller {
 
     /// A graph has ended: notes what that means for the tasks that wait for it.
     pub(crate) fn relatives_of_graph(&mut self, id: GraphId) {
-        if self.relations.dependants().is_empty() {
+        if self.relations.dependants.is_empty() {
             return;
         }
         let Some(graph) = self.graphs.get(id) else { return };
@@ -341,7 +313,7 @@ impl Controller {
     /// Decides one term that an end has decided. False if there is no end.
     fn work_off_end(&mut self, now: Now) -> bool {
         let Some(end) = self.relations.backlog.ends.front() else { return false };
-        let (task, outcome, dependants) = (end.task, end.outcome, self.relations.dependants());
+        let (task, outcome, dependants) = (end.task, end.outcome, &self.relations.dependants);
         let by = |wanted| match self.graphs.of_root(task) {
             Some(graph) => fate_by(wanted, format_args!("graph {}", graph.id), outcome),
             None => fate_by(wanted, format_args!("task {task}"), outcome),
@@ -434,7 +406,7 @@ impl Controller {
         for task in waiting {
             self.judge_terms(now, task);
         }
-        for name in self.relations.jobs().names().cloned().collect::<Vec<_>>() {
+        for name in self.relations.jobs.names().cloned().collect::<Vec<_>>() {
             let Some(job) = self.relations.job(&name) else { continue };
             let (is_stopped, must_stop) = (job.stopped().is_some(), job.must_stop());
             if must_stop {
@@ -443,7 +415,7 @@ impl Controller {
                 self.sweep_stopped(&name);
             }
         }
-        for name in self.relations.jobs_mut().take_orphans() {
+        for name in self.relations.jobs.take_orphans() {
             self.turn.store(Record::Job(name, None));
         }
     }

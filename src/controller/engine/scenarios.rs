@@ -39,6 +39,7 @@ mod tags;
 mod timeouts;
 mod tools;
 mod unfit_agents;
+mod warm;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -143,6 +144,7 @@ impl World {
             gates_max: 5,
             list_time_max: Duration::from_millis(50),
             list_tasks_max: 8,
+            stay_wait_max: Duration::from_millis(500),
             defer_delay: Duration::from_secs(10),
             retry_delay_max: Duration::from_secs(60),
             push_again_interval: Duration::from_secs(1),

@@ -38,9 +38,9 @@ pub(crate) struct Tasks {
     given_ids: TaskIndex,
     submit_keys: TaskIndex,
     counts: [usize; Phase::ALL.len()],
-    figures: Figures,
-    families: Families,
-    retained: RetainedFamilies,
+    pub(crate) figures: Figures,
+    pub(crate) families: Families,
+    pub(crate) retained: RetainedFamilies,
     /// The end-before times of unfinished tasks.
     end_before: BTreeSet<(Wall, TaskId)>,
     /// The moments that the deadline of the calendar was set for.
@@ -48,7 +48,7 @@ pub(crate) struct Tasks {
     /// The tasks whose runs are out of contact, by their agents.
     silent: BTreeSet<(AgentId, TaskId)>,
     /// The ends that await a confirmation by their receivers.
-    awaited: BTreeMap<TaskId, Awaited>,
+    pub(crate) awaited: BTreeMap<TaskId, Awaited>,
     /// The limits of failures that unstored submits have replaced.
     unstored_limits: Limits,
 }
@@ -127,27 +127,6 @@ impl Tasks {
         GraphId::new(at, random)
     }
 
-    pub(crate) const fn families(&self) -> &Families {
-        &self.families
-    }
-
-    pub(crate) const fn families_mut(&mut self) -> &mut Families {
-        &mut self.families
-    }
-
-    pub(crate) const fn retained(&self) -> &RetainedFamilies {
-        &self.retained
-    }
-
-    pub(crate) const fn retained_mut(&mut self) -> &mut RetainedFamilies {
-        &mut self.retained
-    }
-
-    /// Whether an end awaits a confirmation by its receiver.
-    pub(crate) fn awaits_confirmations(&self) -> bool {
-        !self.awaited.is_empty()
-    }
-
     /// A submit that is not stored yet has replaced this limit of a job.
     pub(crate) fn note_limit(&mut self, task: TaskId, replaced: Replaced) {
         self.unstored_limits.insert(task, replaced);
@@ -202,11 +181,6 @@ impl Tasks {
         self.counts
     }
 
-    /// The figures for people.
-    pub(crate) const fn figures(&self) -> &Figures {
-        &self.figures
-    }
-
     /// The tasks older than `before`, newest first.
     pub(crate) fn newest_before(&self, before: Option<TaskId>) -> impl Iterator<Item = &TaskRecord> {
         use std::ops::Bound::{Excluded, Unbounded};
@@ -233,15 +207,6 @@ impl Tasks {
         self.submit_keys.has(id)
     }
 
-    /// The next task that reaches its end-before time, and that time.
-    pub(crate) fn next_end(&self) -> Option<(Wall, TaskId)> {
-        self.end_before.first().copied()
-    }
-
-    /// An end-before time has been handled; it is not checked again.
-    pub(crate) fn forget_end(&mut self, end: (Wall, TaskId)) {
-        self.end_before.remove(&end);
-    }
     /// A finished task that is about to wait again waits for these terms, too.
     pub(crate) fn set_unmet(&mut self, id: TaskId, unmet: Vec<u16>) {
         if let Some(record) = self.records.get_mut(&id) {

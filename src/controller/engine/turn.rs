@@ -24,7 +24,7 @@ use end_lines::EndLines;
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(crate) struct Turn {
-    effects: VecDeque<Effect>,
+    pub(crate) effects: VecDeque<Effect>,
     journal: Journal,
     /// What the history does not have yet.
     incidents: Vec<(IncidentKind, String)>,
@@ -32,9 +32,9 @@ pub(crate) struct Turn {
     /// Whether TASK/INFORM is among the effects.
     has_informed: bool,
     /// The tasks that have changed their phase, or were removed.
-    changed: Vec<TaskId>,
+    pub(crate) changed: Vec<TaskId>,
     /// The tasks that have finished without success and are not in the log yet.
-    unlogged: Vec<TaskId>,
+    pub(crate) unlogged: Vec<TaskId>,
     /// The lines in the log about those.
     end_lines: EndLines,
 }
@@ -72,36 +72,6 @@ impl Turn {
         let effect = self.effects.pop_front();
         self.has_informed &= effect.is_some();
         effect
-    }
-
-    /// Drops the effects for which `keeps` is false.
-    pub(crate) fn retain_effects(&mut self, keeps: impl FnMut(&Effect) -> bool) {
-        self.effects.retain(keeps);
-    }
-
-    /// A task has changed its phase, or was removed.
-    pub(crate) fn note_change(&mut self, task: TaskId) {
-        self.changed.push(task);
-    }
-
-    /// The tasks that have changed; each is returned once.
-    pub(crate) fn take_changed(&mut self) -> Vec<TaskId> {
-        std::mem::take(&mut self.changed)
-    }
-
-    /// No request waits for the changed tasks of this event. The list keeps its allocation.
-    pub(crate) fn forget_changed(&mut self) {
-        self.changed.clear();
-    }
-
-    /// A task has finished without success.
-    pub(crate) fn note_failure(&mut self, task: TaskId) {
-        self.unlogged.push(task);
-    }
-
-    /// The tasks whose ends without success are not in the log yet; each is returned once.
-    pub(crate) fn take_unlogged(&mut self) -> Vec<TaskId> {
-        std::mem::take(&mut self.unlogged)
     }
 
     /// Sets a deadline, or moves it.

@@ -99,6 +99,7 @@ pub(super) fn engine(config: &Config) -> Settings {
         step_grace: config.controller.step_grace,
         list_time_max: config.controller.list_time_max,
         list_tasks_max: config.controller.list_tasks_max,
+        stay_wait_max: config.controller.stay_wait_max,
         job_receivers_max: config.controller.job_receivers_max,
         tools: ToolSettings {
             keep: config.tools.keep,

@@ -6,7 +6,7 @@ use super::selection::ids::short;
 use api::client::{Client, ClientError};
 use api::wire::requests;
 use api::wire::requests::agents::AgentRow;
-use base::ToolSet;
+use base::{ToolName, ToolSet};
 use proc::clock;
 use term::exit::Failure;
 use term::output::to_value;
@@ -32,6 +32,7 @@ pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
         Column::new("DRAINED").omitted_if(Omit::Empty),
         Column::new("TAGS").gives(Give::End(8)).omitted_if(Omit::Empty),
         Column::new("TOOLS").rank(2),
+        Column::new("WARM").gives(Give::End(8)).omitted_if(Omit::Empty),
         Column::new("TASK").omitted_if(Omit::Empty),
         Column::new("VERSION").omitted_if(Omit::Alike).rank(3),
         Column::new("IP").omitted_if(Omit::Alike).rank(4),
@@ -41,12 +42,14 @@ pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
         let heard = agent.heard_at().map(|heard| format!("{} ago", times::duration(now.since(heard))));
         let (drained, heard) = (if agent.is_drained() { "yes" } else { "" }, heard.unwrap_or_default());
         let tools = agent.tools().map(|tools| counted(&tools)).unwrap_or_default();
+        let warm = agent.warm();
         table.row([
             agent.id(),
             agent.status(),
             drained,
             agent.tags(),
             &tools,
+            &warm.iter().map(ToolName::as_str).collect::<Vec<_>>().join(","),
             if is_terminal { short(agent.task()) } else { agent.task() },
             agent.version(),
             agent.ip(),

@@ -76,6 +76,8 @@ view! {
         agent: Option<&str> = |fields| fields.text(words::AGENT_ID);
         /// The end of report.log.
         report: &str = |fields| fields.text(words::REPORT_LOG).unwrap_or_default();
+        /// The value that its tool has answered, as JSON, if the tool stays and has answered one.
+        value: Option<&str> = |fields| fields.text(words::VALUE);
         /// The end of the standard output.
         stdout: &str = |fields| fields.text(words::STDOUT).unwrap_or_default();
         /// The end of the standard error.

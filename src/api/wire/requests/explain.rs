@@ -27,7 +27,7 @@ pub(in crate::wire) fn write(
     writer.text(words::STATUS, words::phase(record.shown_phase()));
     let why = history::why(record, holdup);
     let own = own.map_or_else(String::new, |own| history::own_version(record, own));
-    writer.text(words::WHY, &(why + &own));
+    writer.text(words::WHY, &(why + &own + &history::started(record)));
     writer.text(words::LOG, &history::log(record));
 }
 

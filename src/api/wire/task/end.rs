@@ -6,12 +6,14 @@ use base::json::ObjectWriter;
 use base::{TaskRecord, json, words};
 
 /// The fields of [`write_end`].
-const OF_AN_END: [&str; 10] = [
+const OF_AN_END: [&str; 12] = [
     words::ROUND,
     words::OUTCOME,
     words::REASON,
     words::EXIT_CODE,
     words::REPORT_LOG,
+    words::VALUE,
+    words::WARM,
     words::STDOUT,
     words::STDERR,
     words::REPORT_BYTES,

@@ -214,7 +214,7 @@ impl Controller {
     /// A task that was accepted when the controller held no version goes to an agent that has to fetch one.
     pub(crate) fn pin_for(&mut self, now: Now, task: TaskId, agent: &AgentId) {
         let Some(record) = self.tasks.get(task).filter(|record| record.pin.is_none()) else { return };
-        let sets = self.queue.sets();
+        let sets = &self.queue.sets;
         let has_own = |set| sets.has_own(set, &record.tool);
         if !self.fleet.get(agent).and_then(|agent| agent.tools).is_some_and(|tools| has_own(tools.set)) {
             self.pin_late(now, task);

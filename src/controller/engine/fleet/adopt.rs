@@ -59,7 +59,9 @@ impl Controller {
             Return::Returned => Liveness::Returned(now.mono),
             Return::WithoutTask | Return::WithRun(_) | Return::WithoutRun(..) => Liveness::Session(sender.session),
         };
-        self.fleet.set_liveness(id, liveness);
+        if let Some(agent) = self.fleet.get_mut(id) {
+            agent.contact.liveness = liveness;
+        }
         if let Return::WithRun(task) = found {
             self.time_run(now, task, None);
         }
@@ -153,7 +155,7 @@ impl Controller {
     /// Whether a waiting task may have been handed out by a controller that died before it could store that. Only the
     /// dispatch of a first round does not wait for the disk, so later rounds are never in doubt, unless the store is from elsewhere.
     pub(crate) fn may_be_out(&self, task: TaskId) -> bool {
-        let is_in_doubt = |round| round == Round(0) || self.mode.is_from_elsewhere();
+        let is_in_doubt = |round| round == Round(0) || self.mode.start.is_from_elsewhere;
         let waits =
             |record: &TaskRecord| matches!(record.state, TaskState::Waiting { .. }) && is_in_doubt(record.round);
         task <= self.tasks.restored_max() && self.tasks.get(task).is_some_and(waits)

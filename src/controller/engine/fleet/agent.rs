@@ -10,7 +10,7 @@ use api::wire::requests::agents::AgentState;
 use api::wire::requests::apply::ListTerms;
 use api::wire::requests::heartbeat::OwnVersions;
 use api::wire::version::Version;
-use base::{HostAddress, Mono, Offer, Round, Session, Skew, TaskId, ToolName, Wall};
+use base::{AgentId, HostAddress, Mono, Offer, Requirements, Round, Session, Skew, TaskId, ToolName, Wall};
 
 /// The state of an agent's slot.
 ///
@@ -170,6 +170,12 @@ impl Agent {
     /// Whether its present task was sent to it more than once.
     pub(crate) const fn was_told_again(&self) -> bool {
         matches!(self.last_run, LastRun::Given { again: true, .. })
+    }
+
+    /// Whether it meets these requirements and has the tool according to `has`; `id` is its own.
+    pub(crate) fn can_run(&self, id: &AgentId, needs: &Requirements, has: impl Fn(SetId) -> bool) -> bool {
+        let is_allowed = needs.allow(id, || self.about.host);
+        is_allowed && self.offer.meets(needs) && self.tools.is_none_or(|tools| has(tools.set))
     }
 
     /// The list in which it is parked, and its number there, while it waits and may get a task.

@@ -1,5 +1,6 @@
 //! Assignment of tasks to agents, and the arrival and loss of agents.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::agent::{Agent, Liveness, Slot};
@@ -13,8 +14,8 @@ use api::wire::version::Version;
 use api::wire::{Code, Refusal};
 use base::journal::Severity;
 use base::{
-    AgentId, Assignment, IncidentKind, Now, Outcome, PhaseTimes, Round, RoundEnd, Session, TaskId, TaskState, span,
-    words,
+    AgentId, Assignment, IncidentKind, Now, Outcome, PhaseTimes, Requirements, Round, RoundEnd, Session, TaskId,
+    TaskState, span, words,
 };
 
 impl Controller {
@@ -110,7 +111,7 @@ impl Controller {
         if self.fleet.len() < self.settings.agents_max {
             return Ok(());
         }
-        let Some(id) = self.fleet.most_dispensable().cloned() else {
+        let Some(id) = self.fleet.dispensable.values().next().cloned() else {
             let max = self.settings.agents_max;
             let message =
                 format!("{max} agents are registered already (AGENTS_MAX) and none of them is lost or idle; raise it");
@@ -144,6 +145,7 @@ impl Controller {
             self.lose_list(now, &id, heard);
             self.void_round(now, task, RoundEnd::Lost, Remains::Silent(heard));
         }
+        self.fleet.set_warm(&id, BTreeSet::new());
         self.tools_are_lost(now, &id);
         self.drop_offer(&id);
         self.fleet.set_slot(&id, Slot::Lost);
@@ -169,12 +171,20 @@ impl Controller {
 
     /// A task that can start, with an agent that waits for it.
     pub(crate) fn next_match(&self) -> Option<(TaskId, AgentId)> {
-        if self.fleet.parked().is_empty() || !self.mode.gives_out() {
+        if self.fleet.parked.is_empty() || !self.mode.gives_out() {
             return None;
         }
-        let agent_for = |set, needs: &_| self.fleet.parked().best(set, needs, |id| self.fleet.host(id));
-        let (task, agent) = self.queue.best_match(self.fleet.parked().sets(), agent_for)?;
-        Some((task, agent.clone()))
+        let parked = &self.fleet.parked;
+        let agent_for = |set, needs: &Requirements, task| {
+            parked.best(set, (needs, &self.tasks.get(task)?.tool), |id| self.fleet.host(id))
+        };
+        let (task, (is_cold, .., agent)) = self.queue.best_match(parked.sets(), agent_for)?;
+        let is_left = |is_cold, task| is_cold && self.is_left(task);
+        let is_taken = |set, (task, needs): (_, &_)| {
+            agent_for(set, needs, task).is_some_and(|(is_cold, ..)| !is_left(is_cold, task))
+        };
+        let is_any_taken = || parked.sets().any(|set| self.queue.open_heads(set).any(|head| is_taken(set, head)));
+        (!is_left(is_cold, task) || is_any_taken()).then(|| (task, agent.clone()))
     }
 
     pub(crate) fn assign(&mut self, now: Now, task: TaskId, agent: &AgentId, batch_delay: Duration) -> Reply {

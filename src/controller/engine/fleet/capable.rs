@@ -26,10 +26,7 @@ impl Fleet {
         needs: &Requirements,
         has: impl Fn(SetId) -> bool,
     ) -> impl Iterator<Item = (&AgentId, &Agent)> {
-        self.agents.iter().filter(move |(id, agent)| {
-            let here = agent.slot != Slot::Lost && needs.allow(id, || agent.about.host);
-            here && agent.offer.meets(needs) && agent.tools.is_none_or(|tools| has(tools.set))
-        })
+        self.agents.iter().filter(move |(id, agent)| agent.slot != Slot::Lost && agent.can_run(id, needs, &has))
     }
 
     /// The tool set of every agent with a known one, and whether the agent is present.

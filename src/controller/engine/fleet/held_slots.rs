@@ -43,7 +43,7 @@ impl Controller {
 
     /// The agents that could run a waiting task, if each of them runs a task with children that wait.
     pub(crate) fn held_agents(&self, now: Now, child: &TaskRecord) -> Option<Vec<AgentId>> {
-        let sets = self.queue.sets();
+        let sets = &self.queue.sets;
         let is_next = |agent: &Slot| busy_with(*agent).is_some_and(|parent| self.waiting_child(parent).is_some());
         let needs = child.needs();
         let mut held = Vec::new();
@@ -69,11 +69,11 @@ impl Controller {
 
     /// A descendant of a task that waits.
     fn waiting_child(&self, task: TaskId) -> Option<TaskId> {
-        if !self.tasks.families().has(task) {
+        if !self.tasks.families.has(task) {
             return None;
         }
         let waits = |child: &TaskId| self.tasks.get(*child).is_some_and(|child| child.phase() == Phase::Waiting);
-        self.tasks.families().descendants(task).into_iter().find(waits)
+        self.tasks.families.descendants(task).into_iter().find(waits)
     }
 }
 

@@ -10,7 +10,8 @@
 //! round. A restart takes the first task of a list that has not ended for its agent's task, unless that agent has another one; the agent continues its list
 //! under the new controller, or says that it has let it go.
 //!
-//! Only a task goes ahead whose run is plain and expected to be short. A list has no more than half of the agent's share
+//! Only a task goes ahead whose run is plain and expected to be short. All tasks of a list have one tool: the agent may have to start
+//! another one that stays. A list has no more than half of the agent's share
 //! of the waiting tasks, so that the lists become shorter as the queue does, and no agent ends long after the others. The time of a list
 //! (`LIST_TIME_MAX`) bounds the sum of its expected runs. It is also the time in which the agent may start its tasks: after
 //! that it lets the list go. So a task that takes longer than expected does not hold up those behind it, and a task of a higher priority
@@ -63,7 +64,7 @@ impl Controller {
             return reply;
         }
         let Reply::Assigned(first, None) = reply else { return reply };
-        let learnt = self.learnt_duration(&first);
+        let learnt = self.learnt_duration(id, &first);
         let Some(mut sum) = expected(&first, learnt).filter(|_| self.may_be_in_list(&first)) else {
             return Reply::Assigned(first, None);
         };
@@ -105,7 +106,9 @@ impl Controller {
         let agent = self.fleet.get(id)?;
         let queue = &self.queue;
         let next = self.tasks.get(queue.best_for(id, agent)?)?;
-        let is_alike = next.policy.priority == first.policy.priority
+        // Another tool may have to be started first.
+        let is_alike = next.tool == first.tool
+            && next.policy.priority == first.policy.priority
             && next.policy.lost_after == first.policy.lost_after
             && next.membership().map(|member| &member.name) == first.membership().map(|member| &member.name);
         (is_alike && self.may_be_in_list(next) && queue.is_stocked(next)).then_some(next)
@@ -133,10 +136,10 @@ impl Controller {
             && record.membership().is_none_or(|member| !may_stop(&member.name))
     }
 
-    /// How long the runs of a task's job usually take.
-    fn learnt_duration(&self, record: &TaskRecord) -> Option<Duration> {
-        let job = self.relations.job(&record.membership()?.name)?;
-        job.usual_run_time()
+    /// How long the runs of a task's job usually take, or else those of its tool, if the agent has it warm.
+    fn learnt_duration(&self, id: &AgentId, record: &TaskRecord) -> Option<Duration> {
+        let of_job = record.membership().and_then(|member| self.relations.job(&member.name)?.usual_run_time());
+        of_job.or_else(|| self.fleet.usual_warm_run(id, &record.tool))
     }
 
     /// An agent gets a task that it starts later.

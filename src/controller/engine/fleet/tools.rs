@@ -53,7 +53,7 @@ impl Controller {
             (Some((generation, set)), _) => self.give_tools(now, sender, set.clone(), generation),
             (None, None) => self.set_tools(now, id, ToolSet::every(), None),
             (None, Some(tools)) => {
-                let set = self.queue.sets().get(tools.set).filter(|set| set.has_text_for_a_shell()).cloned();
+                let set = self.queue.sets.get(tools.set).filter(|set| set.has_text_for_a_shell()).cloned();
                 if let Some(set) = set.filter(|_| !sender.may_have_commands) {
                     self.give_tools(now, sender, (*set).clone(), tools.generation);
                 }
@@ -90,13 +90,13 @@ impl Controller {
     fn set_tools(&mut self, now: Now, id: &AgentId, set: ToolSet, generation: Option<u64>) {
         let before = self.fleet.get(id).and_then(|agent| agent.tools);
         let queue = &mut self.queue;
-        let set = queue.sets_mut().hold(set);
+        let set = queue.sets.hold(set);
         // The new set comes first: tools in both sets stay available throughout.
         queue.enter_set(now, set);
-        self.fleet.set_tools(id, Tools { set, generation });
+        self.fleet.relist(id, |agent| agent.tools = Some(Tools { set, generation }));
         if let Some(before) = before {
             self.queue.leave_set(now, before.set);
-            self.queue.sets_mut().release(before.set);
+            self.queue.sets.release(before.set);
         }
     }
 
@@ -119,7 +119,7 @@ impl Controller {
     pub(crate) fn forget_tools(&mut self, now: Now, id: &AgentId) {
         self.tools_are_lost(now, id);
         if let Some(tools) = self.fleet.get(id).and_then(|agent| agent.tools) {
-            self.queue.sets_mut().release(tools.set);
+            self.queue.sets.release(tools.set);
         }
     }
 
@@ -128,7 +128,7 @@ impl Controller {
         let Some(record) = self.tasks.get(task) else { return };
         let Some(id) = record.assignment().map(|run| &run.agent) else { return };
         let Some(tools) = self.fleet.get(id).and_then(|agent| agent.tools) else { return };
-        let sets = self.queue.sets();
+        let sets = &self.queue.sets;
         if sets.has_own(tools.set, &record.tool) == has {
             return;
         }
@@ -141,7 +141,7 @@ impl Controller {
     pub(crate) fn tool_was_found(&mut self, now: Now, task: TaskId) {
         let Some(record) = self.tasks.get(task) else { return };
         let Some(run) = record.assignment() else { return };
-        self.archives.reads_mut().end(&run.agent);
+        self.archives.reads.end(&run.agent);
         // It may have been fetched.
         if record.pin.is_none() {
             self.note_tool(now, task, true);
@@ -162,7 +162,7 @@ impl Controller {
         let is_tried = tries >= TaskRecord::PAST_ROUNDS_MAX;
         let tool = record.tool.clone();
         self.note_tool(now, report.task, false);
-        let is_elsewhere = self.queue.sets().with(&tool).next().is_some();
+        let is_elsewhere = self.queue.sets.with(&tool).next().is_some();
         if is_killed || is_tried || !is_elsewhere {
             return false;
         }
@@ -183,7 +183,7 @@ impl Controller {
     /// present, and each reports its tools, without this one. `place` names the step; `subject` is a graph or a task, which the sentence
     /// says to submit again.
     pub(crate) fn check_tool(&self, tool: &ToolName, place: &str, subject: &str) -> Result<(), Refusal> {
-        let sets = self.queue.sets();
+        let sets = &self.queue.sets;
         if !tool.is_archive() || sets.is_known(tool) || !sets.are_all_told() {
             return Ok(());
         }

@@ -36,10 +36,10 @@ impl Controller {
         if end == RoundEnd::NotHere {
             needs.avoided_hosts.insert(self.fleet.host(agent));
         }
-        let sets = self.queue.sets();
+        let sets = &self.queue.sets;
         // A drained agent takes tasks again some day, as for a task that finds all agents drained.
         let is_elsewhere = self.fleet.all_drained_or_with(&needs, |set| sets.has(set, &record.tool)).next().is_some();
-        self.archives.reads_mut().end(agent);
+        self.archives.reads.end(agent);
         if is_over || !is_elsewhere || tries >= TaskRecord::PAST_ROUNDS_MAX {
             conclude(result, end, &others);
             return false;

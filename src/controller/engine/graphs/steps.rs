@@ -124,7 +124,7 @@ impl Controller {
             relations: Some(Arc::new(Relations { job: Some(job), after: Vec::new(), step: Some(place) })),
             ..TaskRecord::accepted(task, terms.tool, submitted.into(), terms.policy, now.wall)
         };
-        self.tasks.families_mut().add(task, root(id));
+        self.tasks.families.add(task, root(id));
         self.insert_task(now, record);
         self.graphs.get_mut(id)?.tasks.insert(slot, task);
         Some(task)
@@ -205,7 +205,7 @@ impl Controller {
         }
         let Some(graph) = self.graphs.get(id) else { return };
         let (at, job) = (graph.run.ended_at().unwrap_or(now.wall), graph.job.clone());
-        self.relations.jobs_mut().touch(&job);
+        self.relations.jobs.touch(&job);
         self.answer_waiters(&Subject::Graph(id));
         self.answer_waiters(&Subject::Job(job));
         self.relatives_of_graph(id);
@@ -231,7 +231,7 @@ impl Controller {
         if let Some(pins) = self.graphs.note_end(id) {
             self.unpin_all(now, &pins);
         }
-        self.tasks.families_mut().remove(root(id));
+        self.tasks.families.remove(root(id));
         for task in tasks.into_iter().rev() {
             self.remove_task(now, task);
         }

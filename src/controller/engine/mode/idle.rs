@@ -19,10 +19,10 @@ impl Controller {
             .sum();
         unfinished == 0
             && self.graphs.bytes() == 0
-            && !self.tasks.awaits_confirmations()
-            && self.fleet.all_expiring().next().is_none()
+            && self.tasks.awaited.is_empty()
+            && self.fleet.expiring.is_empty()
             && !self.has_postponed()
-            && self.relations.backlog().is_empty()
+            && self.relations.backlog.is_empty()
             && !self.fleet.iter().any(|(id, agent)| !is_own(id) && state(agent.slot) != AgentState::Lost)
     }
 }

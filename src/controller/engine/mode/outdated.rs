@@ -29,11 +29,11 @@ const PUSHES_SKIPPED: u32 = 1_000;
 #[derive(Debug, Default)]
 pub(crate) struct Start {
     /// Shows agents whether they still talk to the same life of the controller.
-    pub(super) id: u64,
-    pub(super) at: Wall,
-    pub(super) epoch: Option<Epoch>,
+    pub(crate) id: u64,
+    pub(crate) at: Wall,
+    pub(crate) epoch: Option<Epoch>,
     /// Whether the store is from a backup or another machine.
-    pub(super) is_from_elsewhere: bool,
+    pub(crate) is_from_elsewhere: bool,
     /// Why this controller gives out no tasks.
     pub(super) outdated: Option<String>,
 }

@@ -106,6 +106,16 @@ impl Lanes {
         self.heads.get(&set)?.first().copied()
     }
 
+    /// The first task of each lane that this set serves.
+    pub(crate) fn heads(&self, set: SetId) -> impl Iterator<Item = &Place> {
+        self.heads.get(&set).into_iter().flatten()
+    }
+
+    /// The number of ready tasks with this tool, and the oldest of them.
+    pub(crate) fn ready_with(&self, tool: &ToolName) -> Option<(usize, TaskId)> {
+        self.lanes.get(tool).and_then(|lane| Some((lane.ready.len(), lane.oldest()?)))
+    }
+
     pub(crate) fn contains(&self, tool: &ToolName, place: Place) -> bool {
         self.lanes.get(tool).is_some_and(|lane| lane.ready.contains(&place))
     }

@@ -224,9 +224,9 @@ impl Controller {
     pub(crate) fn look_at_changes(&mut self, now: Now) {
         if self.readers.outputs.waits.is_empty() {
             // The usual case keeps its allocation.
-            return self.turn.forget_changed();
+            return self.turn.changed.clear();
         }
-        for task in self.turn.take_changed() {
+        for task in std::mem::take(&mut self.turn.changed) {
             for ticket in self.readers.outputs.waits.of_subject(&task) {
                 self.reconsider_output(now, ticket);
             }
@@ -255,7 +255,7 @@ impl Controller {
 
     /// An agent is gone, or does not answer: its requests are answered with what is known, or wait for its return.
     pub(crate) fn drop_offer(&mut self, agent: &AgentId) {
-        self.archives.reads_mut().end(agent);
+        self.archives.reads.end(agent);
         let parked = self.rely_no_more_on(agent);
         parked.into_iter().for_each(|parked| self.turn.reply(parked, reply::replaced()));
     }

@@ -251,7 +251,7 @@ impl Controller {
                 true
             }
             Goal::Jobs { page, limit } => {
-                let jobs = self.relations.jobs().len();
+                let jobs = self.relations.jobs.len();
                 *left = left.saturating_sub(page.offset.min(jobs) / SHOWN + SHOWN * (*limit).min(jobs));
                 true
             }
@@ -307,7 +307,7 @@ impl Controller {
             Goal::Rows(found) => self.page_of_rows(now, &filter, &found, matches).into(),
             Goal::Status => self.status(now).into(),
             Goal::Agents { page: Page { offset, limit: asked }, limit } => {
-                let sets = self.queue.sets();
+                let sets = &self.queue.sets;
                 let agents = self.fleet.page(offset, limit, |set| sets.get(set).cloned());
                 let page = PageOf { offset, asked, total: self.fleet.len() };
                 Reply::Agents { agents, page }.into()
@@ -315,9 +315,9 @@ impl Controller {
             Goal::Gates => self.query_gates(now).into(),
             Goal::Graphs { graph, page, limit } => self.page_of_graphs(graph, page, limit).into(),
             Goal::Jobs { page: Page { offset, limit: asked }, limit } => {
-                let names = self.relations.jobs().newest().skip(offset).take(limit);
+                let names = self.relations.jobs.newest().skip(offset).take(limit);
                 let jobs = names.filter_map(|name| self.job_view(name)).collect();
-                Reply::Jobs { jobs, page: PageOf { offset, asked, total: self.relations.jobs().len() } }.into()
+                Reply::Jobs { jobs, page: PageOf { offset, asked, total: self.relations.jobs.len() } }.into()
             }
             Goal::Order(ordered) => self.order_done(now, ordered).into(),
         }

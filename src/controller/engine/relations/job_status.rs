@@ -26,10 +26,10 @@ const RECENT: Duration = Duration::from_secs(60);
 impl Controller {
     /// Publishes the jobs that have changed in this event, or sets the deadline for that.
     pub(crate) fn publish_jobs(&mut self, now: Now) {
-        if !self.relations.jobs().has_changed() {
+        if !self.relations.jobs.has_changed() {
             return;
         }
-        for name in self.relations.jobs_mut().take_changed() {
+        for name in self.relations.jobs.take_changed() {
             if let Some(job) = self.relations.job_mut(&name) {
                 job.pace.is_dirty = true;
                 self.publish_job(now, name);
@@ -81,7 +81,7 @@ impl Controller {
     /// After a restart, the jobs whose last state may not have left are published again.
     pub(crate) fn publish_restored(&mut self, now: Now) {
         let since = now.wall.before(RECENT);
-        for name in self.relations.jobs_mut().take_changed() {
+        for name in self.relations.jobs.take_changed() {
             let Some(job) = self.relations.job_mut(&name).filter(|job| job.is_recent(since)) else { continue };
             job.pace.is_dirty = true;
             self.publish_job(now, name);
@@ -92,7 +92,7 @@ impl Controller {
     pub(crate) fn job_view(&self, name: &JobName) -> Option<JobView> {
         let submitted_at =
             |task: TaskId| self.tasks.get(task).map_or(task.wall(), |record: &TaskRecord| record.submitted_at);
-        let view = self.relations.jobs().view(name, submitted_at)?;
+        let view = self.relations.jobs.view(name, submitted_at)?;
         // More tasks of a graph will start.
         let ended_at = view.ended_at.filter(|_| !self.is_of_open_graph(name));
         Some(JobView { ended_at, ..view })
@@ -105,7 +105,7 @@ impl Controller {
 
     /// Checks that every change of a job is published.
     pub(crate) fn check_job_statuses(&self) {
-        for name in self.relations.jobs().names() {
+        for name in self.relations.jobs.names() {
             let Some(job) = self.relations.job(name) else { continue };
             let is_planned = job.pace.is_leaving || self.turn.has_timer(&Timer::JobStatus(name.clone()));
             assert!(!job.pace.is_dirty || is_planned, "the state of job {name} is never published");

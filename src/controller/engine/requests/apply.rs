@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{Answer, Controller, Remains, Slot, Ticket, Timer};
+use crate::engine::fleet::agent::LastRun;
 use crate::engine::turn::batch_delay;
 use api::wire::reply;
 use base::{AgentId, Now, RoundEnd, TaskId, TaskState};
@@ -15,7 +16,9 @@ impl Controller {
                 // The agent has not seen the answer to its last APPLY (docs/design/hazards.md, A5).
                 let record = Box::new(record.clone());
                 let reply = self.answer_again(now, id, record);
-                self.fleet.tell_again(id);
+                if let Some(LastRun::Given { again, .. }) = self.fleet.get_mut(id).map(|agent| &mut agent.last_run) {
+                    *again = true;
+                }
                 return reply.into();
             }
             self.turn.warn(format!("agent {id} asks for a task although it has {task}: it has lost track of it"));
@@ -68,6 +71,9 @@ impl Controller {
         loop {
             let agent = self.fleet.get(id).filter(|agent| !agent.drained)?;
             let task = self.queue.best_for(id, agent)?;
+            if self.stays_idle(id, agent, task) {
+                return None;
+            }
             if !self.begins_another_round(now, task) && !self.skip_if_stopped(now, task) {
                 return Some(task);
             }

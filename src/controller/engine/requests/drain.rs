@@ -8,7 +8,7 @@ impl Controller {
     /// Drains an agent, or reverses that. It need not be present, because an agent that is restarted keeps its name; but a name that no
     /// agent has had here is a slip, unless its sender says otherwise.
     pub(super) fn drain(&mut self, agent: &AgentId, order: Drain) -> Result<Reply, Refusal> {
-        if order != Drain::Ahead && !self.fleet.has_drained(agent) && self.fleet.get(agent).is_none() {
+        if order != Drain::Ahead && !self.fleet.drained.contains(agent) && self.fleet.get(agent).is_none() {
             let hint = nearest_hint(agent.as_str(), self.fleet.names().map(AgentId::as_str));
             let way = match order {
                 Drain::Undo => String::new(),
@@ -20,7 +20,7 @@ impl Controller {
             return Err(Refusal::new(Code::BadField, message));
         }
         let drain = order != Drain::Undo;
-        if drain && self.fleet.drained() >= self.settings.agents_max {
+        if drain && self.fleet.drained.len() >= self.settings.agents_max {
             let max = self.settings.agents_max;
             let message = format!(
                 "{max} agents are paused already (AGENTS_MAX); `llts resume --agent` for some of them makes room"

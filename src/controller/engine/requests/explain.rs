@@ -33,7 +33,7 @@ impl Controller {
 
     /// What holds a task up that waits, or that an agent does not run yet. At most `before_max` tasks before it are counted.
     pub(super) fn holdup(&self, now: Now, record: &TaskRecord, before_max: usize) -> Option<Holdup> {
-        let sets = self.queue.sets();
+        let sets = &self.queue.sets;
         let agents_with = |needs: &Requirements, tool: Option<&ToolName>| {
             self.fleet.any_with(needs, |set| tool.is_none_or(|tool| sets.has(set, tool)))
         };
@@ -41,8 +41,7 @@ impl Controller {
         let lease = self.fleet.expiring(record.id).map(|run| Holdup::Lease(now.wall + run.until.since(now.mono)));
         let fetches = || {
             let run = record.assignment().filter(|_| record.phase() < Phase::Running)?;
-            let fetching =
-                self.archives.reads().of(&run.agent).filter(|fetching| Some(fetching.digest) == record.pin)?;
+            let fetching = self.archives.reads.of(&run.agent).filter(|fetching| Some(fetching.digest) == record.pin)?;
             Some(Holdup::Fetching { digest: fetching.digest, offset: fetching.offset, total: fetching.total })
         };
         let of_children = || {
@@ -59,7 +58,7 @@ impl Controller {
                 *found = Holdup::Outdated(self.mode.outdated().unwrap_or_default().to_owned());
             }
             Some(Holdup::NotBefore(at)) if self.claims_until(record) == Some(*at) => holdup = Some(Holdup::Claims(*at)),
-            Some(found @ Holdup::Agents { .. }) if let Some(paused) = self.mode.paused() => {
+            Some(found @ Holdup::Agents { .. }) if let Some(paused) = self.mode.paused => {
                 *found = Holdup::Paused(paused.until);
             }
             Some(found @ (Holdup::NoSuchAgent | Holdup::OnlySimpleAgents | Holdup::ToolElsewhere))
@@ -89,7 +88,7 @@ impl Controller {
 
     /// Some of the agents that could run a task, where all are drained that could.
     fn drained_for(&self, record: &TaskRecord) -> Vec<AgentId> {
-        let (needs, sets) = (record.needs(), self.queue.sets());
+        let (needs, sets) = (record.needs(), &self.queue.sets);
         let all = self.fleet.all_drained_or_with(&needs, |set| sets.has(set, &record.tool));
         all.map(|(id, _)| id.clone()).take(DRAINED_SHOWN_MAX).collect()
     }

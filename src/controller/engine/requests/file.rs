@@ -45,7 +45,7 @@ const EXPECTED_MAX: usize = 1000;
 
 impl Controller {
     pub(super) fn put_file(&mut self, ticket: Ticket, put: Box<FilePut>) -> Answer {
-        let (catalog, max) = (self.archives.catalog(), self.settings.tools.store_bytes_max);
+        let (catalog, max) = (&self.archives.catalog, self.settings.tools.store_bytes_max);
         if catalog.size(&put.digest).is_none() && catalog.bytes().saturating_add(put.total) > max {
             let message = format!(
                 "the file {} has {} bytes, and the store of the controller has {} of at most {max} (FILE_STORE_BYTES_MAX); forget \
@@ -61,7 +61,7 @@ impl Controller {
             Err(refusal) => return Reply::Refused(refusal).into(),
         };
         let max = if let Uploader::Stranger(_) = uploader { max / STRANGERS_SHARE } else { max };
-        let bytes = max.saturating_sub(self.archives.catalog().bytes());
+        let bytes = max.saturating_sub(self.archives.catalog.bytes());
         self.order_tool(ToolOrder::WriteFile(ticket, put, FileRoom { uploader, bytes }))
     }
 
@@ -109,7 +109,7 @@ impl Controller {
     ) {
         let strangers = submits.into_iter().filter(|submit| !submit.is_trusted);
         let inputs = strangers.filter_map(|submit| submit.files.as_ref()).flat_map(|files| &files.inputs);
-        let missing = inputs.map(|input| input.digest).filter(|digest| self.archives.catalog().size(digest).is_none());
+        let missing = inputs.map(|input| input.digest).filter(|digest| self.archives.catalog.size(digest).is_none());
         let missing: BTreeSet<_> = missing.take(EXPECTED_MAX).collect();
         if !missing.is_empty() {
             self.archives.expect(connection, missing);
@@ -127,7 +127,7 @@ impl Controller {
         let limit = self.settings.part_bytes_max;
         let reply = written.map(|FileWritten { digest, end, is_whole }| {
             if is_whole {
-                self.archives.catalog_mut().hold(digest, end);
+                self.archives.catalog.hold(digest, end);
             }
             Reply::FilePut(FileState { end, is_whole, limit, store: self.archives.store().cloned() })
         });
@@ -135,11 +135,11 @@ impl Controller {
     }
 
     pub(super) fn get_file(&mut self, ticket: Ticket, get: ToolGet) -> Answer {
-        let Some(total) = self.archives.catalog().size(&get.digest) else {
+        let Some(total) = self.archives.catalog.size(&get.digest) else {
             let message = format!("the controller does not hold the file {}", get.digest);
             return Reply::Refused(Refusal::new(Code::NotAllowed, message)).into();
         };
-        self.archives.reads_mut().add(ticket, None, get, total);
+        self.archives.reads.add(ticket, None, get, total);
         self.read_next();
         Answer::Later
     }
@@ -147,7 +147,7 @@ impl Controller {
     /// Whether the store has the inputs of a submit.
     pub(super) fn check_files(&self, submit: &Submit) -> Result<(), Refusal> {
         let Some(files) = &submit.files else { return Ok(()) };
-        let is_missing = |input: &&TaskInput| self.archives.catalog().size(&input.digest).is_none();
+        let is_missing = |input: &&TaskInput| self.archives.catalog.size(&input.digest).is_none();
         let Some(TaskInput { name, digest, .. }) = files.inputs.iter().find(is_missing) else { return Ok(()) };
         let message = format!(
             "{}: the controller does not hold the file {digest} for the name {}; send it with FILE/PUT first",
@@ -162,7 +162,7 @@ impl Controller {
         if submit.is_trusted {
             return Ok(());
         }
-        let held = self.archives.catalog().present(&submit.tool).cloned();
+        let held = self.archives.catalog.present(&submit.tool).cloned();
         let expected = held.iter().filter_map(|held| held.manifest.as_ref()).flat_map(|manifest| &manifest.inputs);
         let expected: Vec<_> = expected.collect();
         if submit.confine_inputs(|name| expected.iter().any(|pattern| pattern.matches(name)))? {
@@ -177,7 +177,7 @@ impl Controller {
     /// Whether the version of the tool that the task will pin leaves room for its inputs. An agent notices the same of a version of its own.
     pub(super) fn check_input_names(&self, submit: &Submit) -> Result<(), Refusal> {
         let Some(files) = &submit.files else { return Ok(()) };
-        let Some(held) = self.archives.catalog().present(&submit.tool) else { return Ok(()) };
+        let Some(held) = self.archives.catalog.present(&submit.tool) else { return Ok(()) };
         let Some(TaskInput { name, .. }) = files.inputs.iter().find(|input| held.paths.has(&input.name)) else {
             return Ok(());
         };

@@ -16,8 +16,8 @@ impl Controller {
                 place.step, place.graph
             ));
         }
-        let root = self.tasks.families().root(task);
-        if self.tasks.families().is_open(root) {
+        let root = self.tasks.families.root(task);
+        if self.tasks.families.is_open(root) {
             return not_allowed(format!(
                 "task {task} belongs to the family of {root}, which has not finished; a family is forgotten as a whole"
             ));

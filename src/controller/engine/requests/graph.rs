@@ -57,7 +57,7 @@ impl Controller {
             let warning = unknown_fields(&submit.unknown);
             return Ok(Some(Reply::GraphSubmitted { graph, warning, duplicate: true }));
         }
-        if let Some(trouble) = self.mode.store_trouble() {
+        if let Some(trouble) = &self.mode.store_trouble {
             let message = format!("the graph cannot be stored ({trouble}); submit it again later");
             return Err(Refusal::new(Code::LimitReached, message));
         }
@@ -69,7 +69,7 @@ impl Controller {
         let warning = unknown_fields(&submit.unknown);
         let id = self.tasks.new_graph_id(now.wall);
         let mut accepted = submit.graph;
-        let held = |tool: &ToolName| Some((tool.clone(), self.archives.catalog().present(tool)?.digest));
+        let held = |tool: &ToolName| Some((tool.clone(), self.archives.catalog.present(tool)?.digest));
         accepted.pins = accepted.steps.iter().flatten().filter_map(|terms| held(&terms.tool)).collect();
         self.pin_all(now, &accepted.pins);
         let mut graph = OwnedGraph::new(id, now.wall, accepted, plan);

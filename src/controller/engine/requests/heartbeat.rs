@@ -1,10 +1,10 @@
 //! AGENT/HEARTBEAT: the state of an agent, and the instructions in the answer.
 
 use super::{Controller, Reply, Slot};
-use crate::engine::fleet::agent::Liveness;
+use crate::engine::fleet::agent::{Agent, Liveness};
 use api::wire::requests::heartbeat::{Directive, Heard, Heartbeat};
 use base::journal::Severity;
-use base::{AgentId, IncidentKind, Now, Offer, Round, Skew, TaskId, TaskState};
+use base::{AgentId, IncidentKind, Now, Offer, Round, Skew, TaskId, TaskState, address_elsewhere};
 
 /// After this part of a heartbeat interval, a handed-out task should have reached its agent: it takes a commit and a hop,
 /// some milliseconds. If it is still on its way, the agent asks once more than necessary and gets the same answer.
@@ -12,12 +12,14 @@ const HANDOUT_SHARE: u32 = 10;
 
 impl Controller {
     pub(super) fn heartbeat(&mut self, now: Now, id: &AgentId, heartbeat: Heartbeat) -> Reply {
-        self.fleet.set_ip(id, heartbeat.ip);
         self.fleet.set_offer(id, Offer { tags: heartbeat.tags, is_full: heartbeat.version.is_some() });
-        self.fleet.set_version(id, heartbeat.version, heartbeat.own_versions);
         self.fleet.set_warm(id, heartbeat.warm);
+        if let Some(Agent { about, .. }) = self.fleet.get_mut(id) {
+            about.host = heartbeat.ip.as_deref().and_then(address_elsewhere);
+            (about.ip, about.version, about.own_versions) = (heartbeat.ip, heartbeat.version, heartbeat.own_versions);
+            about.kill_budget = heartbeat.beat.and_then(|beat| beat.kill_budget);
+        }
         self.tell_skew(id, heartbeat.skew);
-        self.fleet.set_kill_budget(id, heartbeat.beat.and_then(|beat| beat.kill_budget));
         let beat = heartbeat.beat.map(|beat| beat.number);
         let run = heartbeat.run.filter(|run| !self.is_undecided(id, *run));
         let wanted = run.map(|(task, round)| (task, round, self.wanted(id, task, round)));
@@ -36,14 +38,14 @@ impl Controller {
             self.turn.inform();
         }
         Reply::Heartbeat(Heard {
-            controller: self.mode.controller_id(),
+            controller: self.mode.start.id,
             beat,
             wanted,
             parked: self.has_applied(now, id),
             tools: self.known_tools(id),
-            serving: Some(self.readers.outputs().has_offer(id)),
+            serving: Some(self.readers.outputs.has_offer(id)),
             folder: self.archives.folder().cloned(),
-            epoch: self.mode.epoch(),
+            epoch: self.mode.start.epoch,
             clock: Some(now.wall),
         })
     }

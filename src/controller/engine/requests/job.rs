@@ -52,7 +52,7 @@ impl Controller {
     /// The failures of a job count from here on, and if it was stopped, it goes on.
     fn begin_anew(&mut self, now: Now, name: &JobName) {
         self.forget_stop(name);
-        let jobs = self.relations.jobs_mut();
+        let jobs = &mut self.relations.jobs;
         jobs.count_anew(name, now.wall);
         if let Some(job) = jobs.get_mut(name) {
             job.memo.stopped = None;

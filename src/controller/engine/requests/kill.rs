@@ -18,7 +18,7 @@ impl Controller {
     /// Ends all descendants of a task whose run has ended (docs/sources/controller.md, 2.1). A loop instead of recursion, because
     /// chains may be long.
     pub(crate) fn end_children(&mut self, now: Now, task: TaskId) {
-        for member in self.tasks.families().descendants(task) {
+        for member in self.tasks.families.descendants(task) {
             self.kill_one(now, member, &KillCause::ParentEnded(task));
         }
     }

@@ -55,7 +55,7 @@ impl Controller {
             Ok(Seen::Nothing(_)) => None,
             Ok(Seen::Agent { agent, .. }) => Some(agent),
         };
-        if let Some(obstacle) = self.readers.outputs().waits().obstacle(ticket.connection, self.settings.parked_max) {
+        if let Some(obstacle) = self.readers.outputs.waits().obstacle(ticket.connection, self.settings.parked_max) {
             let message = format!("this request for an output cannot be parked: {obstacle}");
             return Reply::Refused(Refusal::new(Code::LimitReached, message)).into();
         }
@@ -68,7 +68,7 @@ impl Controller {
 
     /// The task of a parked or watched request has changed, or its agent offers outputs again.
     pub(crate) fn reconsider_output(&mut self, now: Now, ticket: Ticket) {
-        let Some(pending) = self.readers.outputs().waits().get(ticket).cloned() else { return };
+        let Some(pending) = self.readers.outputs.waits().get(ticket).cloned() else { return };
         if matches!(pending.stage, Stage::Queued(_) | Stage::Asked(_)) {
             return;
         }
@@ -83,7 +83,7 @@ impl Controller {
 
     /// The agent has answered for a request.
     pub(super) fn take_part(&mut self, now: Now, agent: &AgentId, ticket: Ticket, part: Part) {
-        let Some(pending) = self.readers.outputs().waits().get(ticket).cloned() else { return };
+        let Some(pending) = self.readers.outputs.waits().get(ticket).cloned() else { return };
         let total = self.true_length(pending.output);
         let offset = pending.offset;
         let (data, length, cut) = match part {
@@ -192,7 +192,7 @@ impl Controller {
     fn why_not(&self, agent: &AgentId, gone: Option<&str>) -> Option<String> {
         match (gone, self.fleet.get(agent)) {
             (Some(gone), _) => Some(gone.to_owned()),
-            (None, _) if self.readers.outputs().has_offer(agent) => None,
+            (None, _) if self.readers.outputs.has_offer(agent) => None,
             (None, None) => Some(format!("agent {agent}, which had it, is gone")),
             (None, Some(_)) => Some(format!("agent {agent}, which had it, {ABSENT}")),
         }

@@ -41,25 +41,25 @@ impl Controller {
 
     /// Parks a query until its subject, or until this time, whichever comes first.
     pub(super) fn park_query(&mut self, ticket: Ticket, query: Query, until: Mono) -> Answer {
-        if let Some(obstacle) = self.readers.waits().obstacle(ticket.connection, self.settings.parked_max) {
+        if let Some(obstacle) = self.readers.waits.obstacle(ticket.connection, self.settings.parked_max) {
             let message = format!("this query with {} cannot be parked: {obstacle}", words::WAIT);
             return Reply::Refused(Refusal::new(Code::LimitReached, message)).into();
         }
-        self.readers.waits_mut().park(ticket, query.subject(), query);
+        self.readers.waits.park(ticket, query.subject(), query);
         self.turn.set_timer(Timer::QueryWait(ticket), until);
         Answer::Later
     }
 
     /// Answers the queries that wait for this end.
     pub(crate) fn answer_waiters(&mut self, subject: &Subject) {
-        for ticket in self.readers.waits().of_subject(subject) {
+        for ticket in self.readers.waits.of_subject(subject) {
             self.answer_waiter(ticket);
         }
     }
 
     /// Answers one of them with the present state.
     pub(crate) fn answer_waiter(&mut self, ticket: Ticket) {
-        let Some((_, query)) = self.readers.waits_mut().remove(ticket) else { return };
+        let Some((_, query)) = self.readers.waits.remove(ticket) else { return };
         self.turn.clear_timer(&Timer::QueryWait(ticket));
         let reply = match query {
             Query::Task(task, matches) => match self.tasks.get(task) {

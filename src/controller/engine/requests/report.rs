@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Answer, Code, Controller, Refusal, Reply, Slot, Subject, TaskEvent, Ticket, Timer, words};
+use crate::engine::fleet::agent::LastRun;
 use crate::engine::tasks::transition::Again;
 use crate::engine::tasks::verdict;
 use crate::engine::tasks::verdict::Verdict;
@@ -31,8 +32,8 @@ impl Controller {
             }
         }
         let free = phase == Phase::Finished && self.slot_is_free(sender, task, refusal.is_none());
-        if let Some(left) = left.filter(|_| free) {
-            self.fleet.note_remains(&sender.agent, task, left);
+        if let (true, Some(left), Some(agent)) = (free, left, self.fleet.get_mut(&sender.agent)) {
+            agent.last_run = LastRun::Remains(task, left);
         }
         if phase == Phase::Finished && refusal.is_none() {
             self.leave_list(&sender.agent, task);
@@ -115,8 +116,10 @@ impl Controller {
                 TaskState::Ended { result: known, .. } => {
                     let result = result.take().map(Arc::new).or_else(|| known.clone());
                     let Some(result) = result else { unreachable!("task {task} finishes without a result") };
+                    let times = times.up_to(Phase::Finished, now.wall);
+                    self.learn_warm(task, times, &result);
                     // The task may already wait for its next round.
-                    return self.finish(now, task, times.up_to(Phase::Finished, now.wall), result);
+                    return self.finish(now, task, times, result);
                 }
                 TaskState::Waiting { .. } | TaskState::OutOfContact { .. } | TaskState::Finished { .. } => {
                     unreachable!("task {task} is reported, but has no run: {:?}", record.state)

@@ -55,8 +55,8 @@ impl Controller {
 
     /// A finished task is reopened: its family is open again and must not be forgotten.
     fn unkeep(&mut self, task: TaskId) {
-        let root = self.tasks.families().root(task);
-        self.tasks.retained_mut().reopened(task, root);
-        self.tasks.families_mut().reopened(task);
+        let root = self.tasks.families.root(task);
+        self.tasks.retained.reopened(task, root);
+        self.tasks.families.reopened(task);
     }
 }

@@ -29,7 +29,7 @@ impl Controller {
         // A search for all tasks ends with the page.
         let has_all = filter.is_empty() && found.has_all();
         let (total, states) =
-            if has_all { (self.tasks.len(), self.tasks.figures().states()) } else { (matches, found.states) };
+            if has_all { (self.tasks.len(), self.tasks.figures.states()) } else { (matches, found.states) };
         let rows =
             found.ids().into_iter().filter_map(|id| self.tasks.get(id)).map(|record| self.row(now, record)).collect();
         Reply::Rows(Box::new(RowsPage { rows, states, now: now.wall, page: PageOf { offset, asked, total } }))

@@ -29,16 +29,16 @@ impl Controller {
 
     /// The state of the service.
     pub(crate) fn status(&self, now: Now) -> Reply {
-        let (rate, run_p50) = self.tasks.figures().recent(now.mono);
+        let (rate, run_p50) = self.tasks.figures.recent(now.mono);
         let lost = self.fleet.iter().filter(|(_, agent)| agent.slot == Slot::Lost);
         let is_open = |job: &Job| !job.has_ended();
-        let jobs = self.relations.jobs().newest().take(JOBS_LOOKED_AT);
+        let jobs = self.relations.jobs.newest().take(JOBS_LOOKED_AT);
         let jobs = jobs.filter(|name| self.relations.job(name).is_some_and(is_open));
-        let failed = self.tasks.figures().last_failed().take(FAILED_MAX);
+        let failed = self.tasks.figures.last_failed().take(FAILED_MAX);
         Reply::Status(Box::new(StatusView {
             now: now.wall,
-            started_at: self.mode.started_at(),
-            states: self.tasks.figures().states(),
+            started_at: self.mode.start.at,
+            states: self.tasks.figures.states(),
             agents: self.fleet.counts(),
             oldest_at: self.queue.oldest().and_then(|task| self.tasks.get(task)).map(|task| task.submitted_at),
             rate,
@@ -86,7 +86,7 @@ impl Controller {
         add("next in the list of an agent".to_owned(), ahead);
         ready += ahead;
         // The others wait for something of their own.
-        let states = self.tasks.figures().states();
+        let states = self.tasks.figures.states();
         let held = states.of(ShownState::Held);
         let waiting = states.of(ShownState::Waiting).saturating_sub(ready);
         let (delayed, first) = self.queue.delays();
@@ -96,8 +96,7 @@ impl Controller {
             add(if delayed == 1 { format!("starts {at}") } else { format!("start later, the first {at}") }, delayed);
         }
         let others = waiting - delayed;
-        let dependant =
-            self.relations.dependants().first().filter(|_| others == 1).and_then(|task| self.tasks.get(task));
+        let dependant = self.relations.dependants.first().filter(|_| others == 1).and_then(|task| self.tasks.get(task));
         let reason = dependant.and_then(|task| Some(brief::reason(task, &self.holdup(now, task, BEFORE_MAX)?)));
         add(reason.unwrap_or_else(|| "after other tasks".to_owned()), others);
         let mut reasons: Vec<_> = reasons.into_iter().collect();

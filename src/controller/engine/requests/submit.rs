@@ -52,7 +52,7 @@ impl Controller {
     }
 
     pub(crate) fn check_open(&self) -> Result<(), Refusal> {
-        if self.mode.is_stopping() {
+        if self.mode.is_stopping {
             return Err(Refusal::new(Code::Stopping, "the controller is stopping; submit again when it is back"));
         }
         if let Some(why) = self.mode.outdated() {
@@ -71,7 +71,7 @@ impl Controller {
         if let Some(first) = self.duplicate_of(&submit)? {
             return Ok(Found::Before(first));
         }
-        if let Some(trouble) = self.mode.store_trouble() {
+        if let Some(trouble) = &self.mode.store_trouble {
             let message = format!("the task cannot be stored ({trouble}); submit it again later");
             return Err(Refusal::new(Code::LimitReached, message));
         }
@@ -110,9 +110,10 @@ impl Controller {
             ..TaskRecord::accepted(id, submit.tool, submitted, submit.policy, now.wall)
         };
         if let Some(parent) = parent {
-            self.tasks.families_mut().add(id, parent);
+            self.tasks.families.add(id, parent);
             self.watch_slots(now);
         }
+        self.note_young(now, id, &record.tool);
         let member = record.membership().cloned();
         self.insert_task(now, record);
         if let Some(Membership { name, fails_max: Some(max), .. }) = member {

@@ -11,7 +11,7 @@ impl World {
         assert_eq!(self.ends(agent, task, Round(round), result), None);
     }
 
-    fn drain(&mut self, agent: &str, drain: bool) {
+    pub(super) fn drain(&mut self, agent: &str, drain: bool) {
         let fields = Fields::new().with(words::AGENT_ID, agent).with(words::DRAIN, drain);
         assert_eq!(self.send(AGENT_DRAIN, &fields), Reply::Done);
     }
@@ -161,7 +161,7 @@ impl World {
         assert_eq!(self.ends(agent, task, Round(round), result), None);
     }
 
-    fn agent_of(&mut self, task: TaskId) -> Option<String> {
+    pub(super) fn agent_of(&mut self, task: TaskId) -> Option<String> {
         self.record(task).assignment().map(|run| run.agent.to_string())
     }
 }

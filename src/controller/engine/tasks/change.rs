@@ -20,8 +20,8 @@ impl Controller {
     /// Adds a new task. It pins the version that the name of its tool stands for, unless it has another one that is held: that of
     /// its graph.
     pub(crate) fn insert_task(&mut self, now: Now, mut record: TaskRecord) {
-        let is_held = |pin: &ToolDigest| self.archives.catalog().size(pin).is_some();
-        let present = || self.archives.catalog().present(&record.tool).map(|held| held.digest);
+        let is_held = |pin: &ToolDigest| self.archives.catalog.size(pin).is_some();
+        let present = || self.archives.catalog.present(&record.tool).map(|held| held.digest);
         record.pin = record.pin.filter(is_held).or_else(present);
         self.turn.put(&record);
         self.restore_task(now, record);
@@ -33,7 +33,7 @@ impl Controller {
         self.tasks.given_ids.insert(task::given_id(&record), id);
         self.tasks.submit_keys.insert(task::submit_key(&record), id);
         if let Some(member) = record.membership() {
-            self.relations.jobs_mut().add(member, &record);
+            self.relations.jobs.add(member, &record);
         }
         if let Some(digest) = record.pin.filter(|_| record.phase() < Phase::Finished) {
             self.pin(now, &record.tool, digest);
@@ -44,7 +44,7 @@ impl Controller {
         match record.phase() {
             Phase::Waiting => {
                 self.queue.enter(now, &record);
-                self.relations.dependants_mut().add(&record);
+                self.relations.dependants.add(&record);
             }
             Phase::Dispatched | Phase::Preparing | Phase::Running | Phase::Ended => {
                 self.queue.resume(now, &record.policy.needs);
@@ -72,16 +72,16 @@ impl Controller {
         let figure = Figure::of(record);
         if before == Phase::Waiting {
             self.queue.leave(now, record);
-            self.relations.dependants_mut().remove(record);
+            self.relations.dependants.remove(record);
         }
         if before == Phase::Finished {
-            pins::renew(self.archives.catalog(), record);
+            pins::renew(&self.archives.catalog, record);
         }
         transition::apply(record, event);
         let after = record.phase();
         self.tasks.figures.moved(now, record, figure);
         if let (Some(stood), Some(member)) = (stood, record.membership()) {
-            self.relations.jobs_mut().moved(&member.name, id, stood, Standing::of(record));
+            self.relations.jobs.moved(&member.name, id, stood, Standing::of(record));
         }
         if is_active(after) {
             // An earlier controller had found them met, if one is left.
@@ -102,7 +102,7 @@ impl Controller {
         }
         if after == Phase::Waiting {
             self.queue.enter(now, record);
-            self.relations.dependants_mut().add(record);
+            self.relations.dependants.add(record);
         }
         note_end_before(&mut self.tasks.end_before, record);
         if (is_pushed(after) && !was_silent) || record.round != round {
@@ -117,11 +117,11 @@ impl Controller {
             self.turn.store(Record::Round(round, record.clone()));
         }
         if matches!(record.state, TaskState::Finished { outcome, .. } if outcome.is_failure()) {
-            self.turn.note_failure(id);
+            self.turn.unlogged.push(id);
         }
         self.tasks.counts[shown_before as usize] -= 1;
         self.tasks.counts[record.shown_phase() as usize] += 1;
-        self.turn.note_change(id);
+        self.turn.changed.push(id);
         if before == Phase::Finished || after == Phase::Finished {
             let pin = record.pin.map(|digest| (record.tool.clone(), digest));
             let names = files_of(record);
@@ -196,7 +196,7 @@ impl Controller {
         let Some(record) = self.tasks.records.get_mut(&dependant) else {
             unreachable!("{dependant} waits and is gone")
         };
-        self.relations.dependants_mut().decide(record, term);
+        self.relations.dependants.decide(record, term);
         let is_last = record.unmet == [term];
         if is_last {
             self.queue.leave(now, record);
@@ -241,10 +241,10 @@ impl Controller {
         self.store_met_terms();
         if record.phase() == Phase::Waiting {
             self.queue.leave(now, &record);
-            self.relations.dependants_mut().remove(&record);
+            self.relations.dependants.remove(&record);
         }
         if let Some(member) = record.membership()
-            && self.relations.jobs_mut().remove(member, &record)
+            && self.relations.jobs.remove(member, &record)
         {
             self.turn.store(Record::Job(member.name.clone(), None));
         }
@@ -261,7 +261,7 @@ impl Controller {
         self.tasks.figures.remove(&record, Figure::of(&record));
         self.tasks.given_ids.remove(id);
         self.tasks.submit_keys.remove(id);
-        self.turn.note_change(id);
+        self.turn.changed.push(id);
         self.turn.store(Record::Remove(id));
         Some(*record)
     }

@@ -21,7 +21,7 @@ impl Controller {
     /// Sets the deadline for the next event.
     pub(crate) fn plan(&mut self, now: Now) {
         let queue = &self.queue;
-        let end = self.tasks.next_end().map(|(at, _)| at);
+        let end = self.tasks.end_before.first().copied().map(|(at, _)| at);
         let plan = Plan { wall: queue.next_delay_end().into_iter().chain(end).min(), gate: queue.gates.next_change() };
         if plan == self.tasks.planned {
             return;
@@ -53,8 +53,8 @@ impl Controller {
             }
         }
         self.queue.refresh_gated(now, gates.iter());
-        while let Some(end) = self.tasks.next_end().filter(|(at, _)| *at <= now.wall) {
-            self.tasks.forget_end(end);
+        while let Some(end) = self.tasks.end_before.first().copied().filter(|(at, _)| *at <= now.wall) {
+            self.tasks.end_before.remove(&end);
             self.kill(now, end.1, &KillCause::Expired);
         }
     }

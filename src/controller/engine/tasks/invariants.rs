@@ -17,15 +17,15 @@ impl Controller {
         assert_eq!(counts, self.tasks.counts, "the counts of the phases have drifted");
         self.tasks.figures.sanity_check(self.tasks.newest_before(None));
         self.queue.sanity_check(self.tasks.newest_before(None).filter(|record| record.phase() == Phase::Waiting));
-        self.relations.jobs().sanity_check(self.tasks.newest_before(None));
+        self.relations.jobs.sanity_check(self.tasks.newest_before(None));
         self.relations
-            .dependants()
+            .dependants
             .sanity_check(self.tasks.newest_before(None).filter(|record| record.phase() == Phase::Waiting));
         self.check_gates();
         let unfinished = self.tasks.newest_before(None).filter(|record| record.phase() < Phase::Finished);
         let pins = unfinished.filter_map(|record| Some((record.tool.clone(), record.pin?)));
         let pins = pins.chain(graphs.map(|(tool, digest)| (tool.clone(), *digest)));
-        self.archives.catalog().sanity_check(pins, self.tasks.newest_before(None).flat_map(files_of));
+        self.archives.catalog.sanity_check(pins, self.tasks.newest_before(None).flat_map(files_of));
         for (at, id) in &self.tasks.end_before {
             let lives = self.tasks.records.get(id).is_some_and(|task| task.phase() < Phase::Finished);
             assert!(lives, "task {id} is still to end at {at}");

@@ -9,17 +9,17 @@ use base::{Now, Phase, TaskId, TaskRecord, ToolDigest, ToolName};
 impl Controller {
     /// The version that a name stands for, or the pins of a tool, have changed.
     pub(crate) fn refresh_offer(&mut self, now: Now, tool: &ToolName) {
-        self.queue.set_held(now, tool, self.archives.catalog().offers(tool));
+        self.queue.set_held(now, tool, self.archives.catalog.offers(tool));
     }
 
     pub(super) fn pin(&mut self, now: Now, tool: &ToolName, digest: ToolDigest) {
-        if self.archives.catalog_mut().pin(tool, digest) {
+        if self.archives.catalog.pin(tool, digest) {
             self.refresh_offer(now, tool);
         }
     }
 
     pub(super) fn unpin(&mut self, now: Now, tool: &ToolName, digest: ToolDigest) {
-        if self.archives.catalog_mut().unpin(tool, digest) {
+        if self.archives.catalog.unpin(tool, digest) {
             self.refresh_offer(now, tool);
         }
     }
@@ -37,7 +37,7 @@ impl Controller {
     /// Pins the present version for a task that was accepted when the controller held none.
     pub(crate) fn pin_late(&mut self, now: Now, id: TaskId) {
         let Some(record) = self.tasks.records.get_mut(&id).filter(|record| record.pin.is_none()) else { return };
-        let Some(digest) = self.archives.catalog().present(&record.tool).map(|held| held.digest) else { return };
+        let Some(digest) = self.archives.catalog.present(&record.tool).map(|held| held.digest) else { return };
         record.pin = Some(digest);
         let tool = record.tool.clone();
         self.pin(now, &tool, digest);
@@ -46,8 +46,8 @@ impl Controller {
     /// A task names other files than before.
     pub(super) fn rename_files(&mut self, before: &[ToolDigest], after: &[ToolDigest]) {
         // In this order, so that a file that stays is not taken for one that none names.
-        after.iter().for_each(|digest| self.archives.catalog_mut().name_file(*digest));
-        before.iter().for_each(|digest| self.archives.catalog_mut().unname_file(*digest));
+        after.iter().for_each(|digest| self.archives.catalog.name_file(*digest));
+        before.iter().for_each(|digest| self.archives.catalog.unname_file(*digest));
     }
 
     /// A task with this pin has changed its phase.

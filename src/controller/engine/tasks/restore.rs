@@ -35,7 +35,7 @@ impl Controller {
             controller.fleet.set_drained(&agent, true);
         }
         for (name, memo) in stored.jobs {
-            controller.relations.jobs_mut().restore(name, memo);
+            controller.relations.jobs.restore(name, memo);
         }
         let mut finished = Vec::new();
         let mut lists = StoredLists::new();

@@ -68,7 +68,7 @@ impl Controller {
 
     /// Forgets families that are too old or exceed the bound.
     pub(crate) fn retain(&mut self, now: Now) {
-        if self.relations.backlog().has_ends() {
+        if self.relations.backlog.has_ends() {
             // Tasks that wait for an ended one have not all learned of its end.
             return self.turn.set_timer(Timer::Retention, now.mono);
         }

@@ -157,11 +157,11 @@ const fn count_outcome(counts: &mut Counts, outcome: Outcome) {
     }
 }
 
-/// A task with many rounds must not grow with the texts of all of them.
+/// A task with many rounds must not grow with the texts and values of all of them.
 fn shorten_texts(result: Arc<RunResult>) -> Arc<RunResult> {
     let max = PastRound::TAIL_BYTES_MAX;
     let texts = [&result.error, &result.report_tail, &result.stdout_tail, &result.stderr_tail];
-    if texts.iter().all(|text| text.len() <= max) {
+    if texts.iter().all(|text| text.len() <= max) && result.value.is_none() {
         return result;
     }
     let tail = |text: &String| {
@@ -169,7 +169,15 @@ fn shorten_texts(result: Arc<RunResult>) -> Arc<RunResult> {
         text[start..].to_owned()
     };
     let [error, report_tail, stdout_tail, stderr_tail] = texts.map(tail);
-    Arc::new(RunResult { error, report_tail, stdout_tail, stderr_tail, files: None, ..RunResult::clone(&result) })
+    Arc::new(RunResult {
+        error,
+        report_tail,
+        stdout_tail,
+        stderr_tail,
+        value: None,
+        files: None,
+        ..RunResult::clone(&result)
+    })
 }
 
 /// Adds the times in a report to the known ones.

@@ -93,14 +93,14 @@ impl Controller {
     /// Whether a task can be removed as if it had never been submitted.
     fn may_be_withdrawn(&self, record: &TaskRecord) -> bool {
         let has_run = record.round > Round(0) || !record.past.is_empty() || record.is_out_of_contact();
-        let has_relatives = self.tasks.families.has(record.id) || self.relations.dependants().has(record);
+        let has_relatives = self.tasks.families.has(record.id) || self.relations.dependants.has(record);
         record.phase() == Phase::Waiting && !has_run && !has_relatives
     }
 
     /// The store is in trouble, and the submits that it did not take have been withdrawn.
     pub fn handle_withdrawn(&mut self, now: Now) {
         let mut jobs = Vec::new();
-        self.turn.retain_effects(|effect| match effect {
+        self.turn.effects.retain(|effect| match effect {
             // It may count tasks that are withdrawn, and its number may be used again.
             Effect::JobStatus(status) => {
                 jobs.push(status.view.name.clone());

@@ -7,12 +7,12 @@ use crate::engine::fleet::agent;
 impl Controller {
     /// Refuses submits from here on and answers all parked requests.
     pub fn handle_stop(&mut self) {
-        self.mode.stop();
-        let parked: Vec<_> = self.fleet.parked_tickets().map(|(id, _)| id.clone()).collect();
-        for id in parked {
+        self.mode.is_stopping = true;
+        let agents: Vec<_> = self.fleet.iter().map(|(id, _)| id.clone()).collect();
+        for id in agents {
             self.unpark(&id);
         }
-        let waits: Vec<_> = self.readers.waits().iter().map(|(ticket, _)| ticket).collect();
+        let waits: Vec<_> = self.readers.waits.iter().map(|(ticket, _)| ticket).collect();
         for ticket in waits {
             self.answer_waiter(ticket);
         }
@@ -25,13 +25,13 @@ impl Controller {
     /// that therefore get no answer.
     #[must_use]
     pub fn handle_disconnected(&mut self, connection: ConnectionId) -> Vec<Ticket> {
-        let mut forgotten = self.readers.waits().of(connection);
+        let mut forgotten = self.readers.waits.of(connection);
         for ticket in &forgotten {
-            self.readers.waits_mut().remove(*ticket);
+            self.readers.waits.remove(*ticket);
             self.turn.clear_timer(&Timer::QueryWait(*ticket));
         }
         forgotten.extend(self.forget_postponed(connection));
-        forgotten.extend(self.readers.scans_mut().forget(connection));
+        forgotten.extend(self.readers.scans.forget(connection));
         forgotten.extend(self.forget_outputs(connection));
         self.abandon_files(connection);
         for (agent, ticket) in self.fleet.parked_by(connection) {

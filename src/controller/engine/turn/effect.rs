@@ -254,6 +254,8 @@ pub enum Timer {
     RunTime(TaskId),
     /// A delay or a task ends, or a gate may open.
     Calendar,
+    /// A task has been left to the agents that have its tool warm for long enough.
+    Young,
     /// The end of a task has not been confirmed.
     PushAgain(TaskId),
 }

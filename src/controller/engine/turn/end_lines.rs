@@ -31,7 +31,7 @@ impl Default for EndLines {
 impl Controller {
     /// Writes the lines of the tasks that have finished in this event.
     pub(crate) fn write_end_lines(&mut self, now: Now) {
-        for task in self.turn.take_unlogged() {
+        for task in std::mem::take(&mut self.turn.unlogged) {
             self.write_end_line(now, task);
         }
     }

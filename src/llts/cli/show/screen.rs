@@ -18,6 +18,9 @@ const NAME: usize = 9;
 /// Lines of an output that are shown.
 const TAIL_LINES: usize = 5;
 
+/// Characters of a value that are shown where no edge of a terminal cuts it.
+const VALUE_CHARS_MAX: usize = 1000;
+
 /// A task of the service.
 pub(super) fn of_task(model: &Model, reason_first: bool, look: Look) -> Screen {
     let mut screen = Screen::new(look);
@@ -40,6 +43,7 @@ pub(super) fn of_task(model: &Model, reason_first: bool, look: Look) -> Screen {
         let state = if is_lost { "lost, heard last" } else { "alive, heard" };
         part(&mut screen, "agent", if is_lost { BAD } else { PLAIN }, &format!("{} is {state} {heard}", agent.id()));
     }
+    value(&model.task, &mut screen);
     named(&mut screen, "times", &moments(model));
     outputs(model, &mut screen);
     cost(&model.task, &mut screen);
@@ -124,6 +128,15 @@ fn compared(model: &Model) -> Option<(String, anstyle::Style)> {
         return Some((text, ODD));
     }
     Some((format!("{}; 9 of 10 runs of {of} take at most {}", times::duration(ran), times::short(usual)), PLAIN))
+}
+
+/// The beginning of the value that its tool has answered, on one line.
+fn value(task: &TaskView, screen: &mut Screen) {
+    let Some(value) = task.value() else { return };
+    let shown: String = value.chars().take(VALUE_CHARS_MAX).collect();
+    let rest = if shown.len() < value.len() { format!("… ({} B)", value.len()) } else { String::new() };
+    let text = format!("{}{rest}", shown.replace('\n', " "));
+    screen.line([(FAINT, format!("{:NAME$}", "value").as_str()), (PLAIN, &text)]);
 }
 
 /// Each change, with the time since the one before.
@@ -319,6 +332,22 @@ mod tests {
     fn bytes_of_a_task_do_not_drive_the_terminal() {
         let text = of_task(&failed(), false, Look::default()).text();
         assert!(text.contains("corrupt header\u{fffd}]0;HACKED") && !text.contains('\u{1b}'), "{text}");
+    }
+
+    #[test]
+    fn a_value_is_shown_on_one_line() {
+        let shown = |value: &str, width| {
+            let fields = fields("FINISHED").with(words::OUTCOME, "SUCCEEDED").with(words::VALUE, value);
+            let why = "it ended as SUCCEEDED: exit code 0; started on agent-2, which had it running";
+            let text = of_task(&model(fields, why), false, Look { width, ..Look::default() }).text();
+            assert!(text.contains("started on agent-2, which"), "{text}");
+            text.lines().find(|line| line.starts_with("value")).unwrap_or_default().to_owned()
+        };
+        assert_eq!(shown("[1,\n2]", Some(80)), "value    [1, 2]");
+        let long = format!("\"{}\u{1b}]0;x\"", "a".repeat(2000));
+        assert!(shown(&long, Some(80)).chars().count() <= 80);
+        assert!(shown(&long, None).ends_with(&format!("a… ({} B)", long.len())));
+        assert!(!shown("\"\u{1b}]0;x\"", Some(80)).contains('\u{1b}'));
     }
 
     #[test]

@@ -17,7 +17,7 @@ impl Controller {
     pub(in crate::engine::requests) fn job_results(&mut self, now: Now, ticket: Ticket, ask: ResultsAsk) -> Answer {
         let ResultsAsk { job, cursor, limit, wait } = ask;
         let Some(cursor) = cursor else {
-            let Some((next, until)) = self.relations.end_logs_mut().begin(now.mono, &job) else {
+            let Some((next, until)) = self.relations.end_logs.begin(now.mono, &job) else {
                 let message = "too many jobs are being read; ask for the tasks by their ids, or again later";
                 return Reply::Refused(Refusal::new(Code::LimitReached, message)).into();
             };
@@ -26,7 +26,7 @@ impl Controller {
         };
         let limit = self.page_limit(limit);
         let until = now.mono + wait.unwrap_or_default();
-        let Some(count) = self.relations.end_logs_mut().ask(&job, cursor, until) else {
+        let Some(count) = self.relations.end_logs.ask(&job, cursor, until) else {
             let message = format!(
                 "the ends of job {job} behind {} {cursor} are not known any more; begin without a cursor, and ask for the tasks by \
                  their ids",
@@ -34,7 +34,7 @@ impl Controller {
             );
             return Reply::Refused(Refusal::new(Code::InvalidTaskId, message)).into();
         };
-        let first = self.relations.end_logs().ends_from(&job, cursor).next().map(|(task, _)| task);
+        let first = self.relations.end_logs.ends_from(&job, cursor).next().map(|(task, _)| task);
         let delay = first.map(|task| self.gathering(&job, task)).unwrap_or_default();
         let is_full = count >= limit as u64;
         if wait.is_none() || is_full || first.is_some() && delay.is_zero() {
@@ -50,7 +50,7 @@ impl Controller {
     /// The ends behind a cursor.
     pub(crate) fn results_reply(&self, job: &JobName, cursor: Cursor, limit: usize) -> Reply {
         let (mut rows, mut next, mut seen) = (Vec::new(), cursor, BTreeSet::new());
-        for (task, position) in self.relations.end_logs().ends_from(job, cursor).take(limit) {
+        for (task, position) in self.relations.end_logs.ends_from(job, cursor).take(limit) {
             next.position = position;
             let record = self.tasks.get(task);
             // One that was retried ends again; a task that has ended twice is shown once.
@@ -63,14 +63,14 @@ impl Controller {
 
     /// A task has ended: the readers of its job are to learn it.
     pub(crate) fn log_end(&mut self, now: Now, task: TaskId) {
-        if self.relations.end_logs().is_empty() {
+        if self.relations.end_logs.is_empty() {
             return;
         }
         let Some(record) = self.tasks.get(task) else { return };
         let Some(member) = record.membership() else { return };
-        if self.relations.end_logs_mut().add(&member.name, task) {
+        if self.relations.end_logs.add(&member.name, task) {
             let name = member.name.clone();
-            if self.readers.waits().has(&Subject::Ends(name.clone())) {
+            if self.readers.waits.has(&Subject::Ends(name.clone())) {
                 let at = now.mono + self.gathering(&name, task);
                 self.turn.set_timer_earlier(Timer::Ends(name), at);
             }
@@ -86,23 +86,23 @@ impl Controller {
 
     /// The time of a log has passed, unless a client has asked for it since.
     pub(crate) fn drop_unread_log(&mut self, now: Now, job: JobName) {
-        if let Some(until) = self.relations.end_logs_mut().drop_unread(now.mono, &job) {
+        if let Some(until) = self.relations.end_logs.drop_unread(now.mono, &job) {
             self.turn.set_timer(Timer::EndLog(job), until);
         }
     }
 
     /// Checks that every log is dropped one day, and that no reader waits for ends that are there.
     pub(crate) fn check_end_logs(&self) {
-        self.relations.end_logs().sanity_check();
-        for job in self.relations.end_logs().jobs() {
+        self.relations.end_logs.sanity_check();
+        for job in self.relations.end_logs.jobs() {
             assert!(self.turn.has_timer(&Timer::EndLog(job.clone())), "the log of job {job} is kept forever");
         }
-        for (ticket, subject) in self.readers.waits().iter() {
+        for (ticket, subject) in self.readers.waits.iter() {
             let Subject::Ends(job) = subject else { continue };
-            let Some(Query::Ends { cursor, .. }) = self.readers.waits().get(ticket) else {
+            let Some(Query::Ends { cursor, .. }) = self.readers.waits.get(ticket) else {
                 panic!("{ticket:?} reads nothing")
             };
-            let has_ends = self.relations.end_logs().ends_from(job, *cursor).next().is_some();
+            let has_ends = self.relations.end_logs.ends_from(job, *cursor).next().is_some();
             assert!(!has_ends || self.turn.has_timer(&Timer::Ends(job.clone())), "{ticket:?} is not told of ends");
         }
     }
