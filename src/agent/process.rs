@@ -13,6 +13,7 @@ mod guard_keeper;
 mod inputs;
 mod keep;
 mod leftovers;
+mod needs;
 mod own_tools;
 mod preparation;
 mod progress;

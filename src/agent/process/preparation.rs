@@ -15,17 +15,16 @@ use super::failure::{not_here, unprepared};
 use super::fetch::{Fetcher, Subject};
 use super::inputs;
 use super::keep::{self, Before};
+use super::needs::{Needs, needs_folder, stay_terms};
 use super::sources::{self, Halt, SourceTools};
 use super::stay::{Cold, Identity};
 use crate::slot::Failure;
-use crate::workspace::{
-    DirPool, Homes, OutFolder, Remover, TailLimit, TaskDir, TrashRemainder, Workspace, WorkspaceError,
-};
+use crate::workspace::{DirPool, Homes, OutFolder, Remover, TaskDir, TrashRemainder, Workspace, WorkspaceError};
 use api::archives_dir::folder_identity;
 use api::tools::{ToolCache, ToolError, ToolSnapshot, ToolVersion};
+use api::wire::info;
 use api::wire::requests::apply::Dispatch;
 use api::wire::requests::heartbeat::OwnVersions;
-use api::wire::{info, tool_manifest};
 use base::{ExitCode, KeptFiles, Stay, TaskCommand, TaskId};
 use proc::background::Background;
 use proc::stdio;
@@ -40,7 +39,6 @@ const FETCHES_MAX: usize = 3;
 
 const TASK_INFO: &str = "task.info";
 const TASK_JSON: &str = "task.json";
-const TOOL_TOML: &str = "tool.toml";
 
 /// Files for the output of run.sh.
 pub(super) const STDOUT: &str = "stdout";
@@ -201,11 +199,12 @@ impl Preparation {
         let homes = self.homes();
         let adopted = match homes {
             Ok(homes) => homes.adopt(dir, &[TASK_INFO, TASK_JSON]),
-            Err(error) => Err((dir, error)),
+            Err(error) => Err(Box::new((dir, error))),
         };
         let home = match adopted {
             Ok(home) => home,
-            Err((dir, error)) => {
+            Err(failed) => {
+                let (dir, error) = *failed;
                 let prepared = Prepared { rest, ..Prepared::new(dir, None) };
                 return Outcome::failed(dispatch, Some(prepared), unprepared(&error));
             }
@@ -321,35 +320,6 @@ impl Preparation {
         dir.create_output(STDOUT)?;
         dir.create_output(STDERR)
     }
-}
-
-/// What a run needs to be placed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Needs {
-    /// A copy of its tool.
-    Tool,
-    /// An empty folder: it is a command, or a task of a tool that stays and is running.
-    Folder,
-}
-
-/// Whether a task of a tool that stays has a folder of its own. What tasks of steps and tasks with files get and leave are files.
-pub(super) fn needs_folder(dispatch: &Dispatch, terms: &Stay) -> bool {
-    terms.folder || dispatch.step.is_some() || dispatch.files.is_some()
-}
-
-/// How the tool stays that was just placed.
-fn stay_terms(dispatch: &Dispatch, dir: &TaskDir) -> Option<Stay> {
-    if dispatch.command.is_some() || dispatch.source.is_some() {
-        return None;
-    }
-    let limit = TailLimit { bytes_max: tool_manifest::BYTES_MAX, drop_partial_line: false };
-    let text = dir.tail(&[dispatch.tool.folder_name()], TOOL_TOML, limit).text;
-    if text.is_empty() {
-        return None;
-    }
-    // The controller refuses a tool with a wrong one; this is from a folder of the agent's own.
-    let manifest = tool_manifest::parse(&text).inspect_err(|why| log::warn!("tool {}: {why}", dispatch.tool));
-    manifest.ok()?.stay
 }
 
 /// Whether a task has more inputs than the loop writes in less than a millisecond.

@@ -264,7 +264,7 @@ impl Runner {
         }
     }
 
-    /// Names in the log what a task has left behind in a tool that stays.
+    /// Names in the log the processes that a task has left behind in a tool that stays.
     fn name_left(&self, left: bool) {
         let Some(Run { dispatch, staying: Some(staying), .. }) = self.run.as_ref().filter(|_| left) else { return };
         if !staying.ends_tool()

@@ -14,7 +14,7 @@
 //! The processes that a tool has when it is ready are its members. They outlive a task ([`RunProcesses::keep`]); every other one that is
 //! there at its end was left behind, and ends. When the tool is to end with its task, its members count as left behind, too.
 //!
-//! Its stdout and stderr are files in its folder, emptied before each task, so all that reads outputs finds those of the task. What comes
+//! Its stdout and stderr are files in its folder, emptied before each task, so all that reads outputs finds those of the task. Output
 //! between two tasks goes to the log.
 
 mod line;
@@ -44,7 +44,7 @@ const CONTACT_PATIENCE: Duration = Duration::from_secs(20);
 /// How long a tool that has closed its connection may take to end, so that its exit code is known.
 const CLOSED_PATIENCE: Duration = Duration::from_secs(1);
 
-/// What a tool was unpacked from.
+/// The archive that a tool was unpacked from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
     pub(super) version: ToolVersion,
@@ -61,7 +61,7 @@ pub(super) struct Cold {
     pub(super) rest: Vec<TrashRemainder>,
 }
 
-/// What has become of the tool that has the present task.
+/// News of the tool that has the present task.
 #[derive(Debug, PartialEq)]
 pub(super) enum Event {
     /// It takes the task now.
@@ -218,7 +218,7 @@ impl Stays {
         }
     }
 
-    /// What has become of the tool with the present task. Call it again until there is nothing.
+    /// The next news of the tool with the present task.
     pub(super) fn poll(&mut self, processes: &mut RunProcesses) -> Option<Event> {
         let now = clock::now().mono;
         let kill_at = now + self.stop_time;
@@ -310,7 +310,7 @@ impl Stays {
         self.tools.iter().filter_map(Tool::deadline).chain(alone).min()
     }
 
-    /// Handles what is due. What concerns the present task is returned.
+    /// Handles all deadlines that have passed. News of the tool with the present task is returned.
     pub(super) fn handle_timeout(&mut self) -> Option<Event> {
         if self.tools.is_empty() {
             return None;
@@ -381,7 +381,7 @@ impl Stays {
     }
 }
 
-/// What the tool with a task has said.
+/// The next message of the tool with a task.
 fn heard(tool: &mut Tool, run: Option<(TaskId, Round)>, now: Mono) -> Option<Event> {
     let line = match tool.line.receive() {
         Received::Line(line) => line,

@@ -37,7 +37,7 @@ impl Homes {
     ///
     /// # Errors
     /// When it cannot be moved; it is returned.
-    pub fn adopt(&self, mut dir: TaskDir, of_task: &[&str]) -> Result<TaskDir, (TaskDir, WorkspaceError)> {
+    pub fn adopt(&self, mut dir: TaskDir, of_task: &[&str]) -> Result<TaskDir, Box<(TaskDir, WorkspaceError)>> {
         let name = self.next.fetch_add(1, Ordering::Relaxed).to_string();
         match renameat(&self.workspace.folder, &dir.name, &self.folder, &name) {
             Ok(()) => {
@@ -48,7 +48,7 @@ impl Homes {
             }
             Err(error) => {
                 let failed = WorkspaceError { action: "move", path: dir.path.clone(), source: error.into() };
-                Err((dir, failed))
+                Err(Box::new((dir, failed)))
             }
         }
     }

@@ -22,11 +22,13 @@ macro_rules! pages {
 }
 
 /// The texts of the pages that SUMMARY.md lists, but for those [`OF_THE_CODE`].
-const PAGES: [(&str, &str); 17] = pages![
+const PAGES: [(&str, &str); 19] = pages![
     "README.md",
     "shell.md",
     "tools.md",
+    "stay.md",
     "program.md",
+    "python.md",
     "operate.md",
     "machines.md",
     "security.md",

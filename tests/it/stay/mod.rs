@@ -190,7 +190,7 @@ fn no_tool_outlives_its_agent() {
         signal(killed, Signal::KILL);
         eventually("the tool is gone", || tools(&sandbox).is_empty());
         eventually("another agent is there", || sandbox.pid("--name agent-1").is_some_and(|pid| pid != killed));
-        for task in task {
+        if let Some(task) = task {
             sandbox.llts(&format!("wait {task}"));
             assert_eq!(text(&query(&sandbox, &task), "__OUTCOME__"), "LOST");
         }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::super::failure::{failure, unprepared};
-use super::super::preparation::{Done, Needs, Outcome, Prepared};
+use super::super::needs::Needs;
+use super::super::preparation::{Done, Outcome, Prepared};
 use super::super::sources::Halt;
 use super::staying::Staying;
 use super::{Run, Runner};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::command::NotStarted;
 use super::super::ending::{self, Places};
-use super::super::preparation::{Needs, needs_folder};
+use super::super::needs::{Needs, needs_folder};
 use super::super::stay::{Cold, Event, Line};
 use super::launcher::not_started;
 use super::{Run, Runner};
@@ -286,7 +286,7 @@ impl Runner {
         }
     }
 
-    /// The tool cannot take the task. What there is of it ends with the run.
+    /// The tool cannot take the task. Its processes end with the run.
     fn fail_start(&mut self, exit_code: ExitCode, error: String, slot: &mut Slot) {
         self.condemn();
         let exited = Exited { error, ..self.known(&ChildExit::unused(exit_code)) };

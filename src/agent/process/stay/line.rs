@@ -22,7 +22,7 @@ pub(in crate::process) struct Line {
     searched: usize,
 }
 
-/// What came from a tool.
+/// Something from a tool.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Received {
     /// A line, without its end.
@@ -45,7 +45,7 @@ impl Line {
         Ok((Self { socket, rest: Vec::new(), searched: 0 }, other.into()))
     }
 
-    /// Sends a line. What does not fit into the buffers of the kernel is sent by a thread, which ends with the socket.
+    /// Sends a line. A part that does not fit into the buffers of the kernel is sent by a thread, which ends with the socket.
     ///
     /// # Errors
     /// When the tool has closed its end, or no thread can be started.

@@ -53,7 +53,7 @@ struct Line<'a> {
 /// Reads a line.
 ///
 /// # Errors
-/// What is wrong with it, after "the tool ".
+/// The rest of a sentence that begins with the tool.
 pub(super) fn read(line: &[u8]) -> Result<Said, String> {
     let parsed: Line<'_> = serde_json::from_slice(line)
         .map_err(|error| format!("has written a line that cannot be read: {error}: {}", shown(line)))?;

@@ -28,7 +28,7 @@ pub(in crate::process) struct Tool {
     pub(super) terms: Stay,
     /// The folder with its copy of the tool.
     pub(in crate::process) home: TaskDir,
-    /// Its stdout and stderr, and what is in them from before.
+    /// Its stdout and stderr, and the bytes in them that are known.
     outputs: [(File, u64); 2],
     pub(super) root: RunningChild,
     /// Its processes when it was ready.
@@ -126,7 +126,7 @@ impl Tool {
         self.line.send(line)
     }
 
-    /// The task has ended: what its outputs have now is all of them.
+    /// The task has ended: its outputs are complete.
     pub(super) fn end_task(&mut self, now: Mono) {
         for (file, from) in &mut self.outputs {
             *from = size(file);
@@ -134,7 +134,7 @@ impl Tool {
         self.state = State::Idle { since: now };
     }
 
-    /// What was written since the last task belongs to no task. The next one begins with empty outputs.
+    /// Output since the last task belongs to no task. The next one begins with empty outputs.
     fn log_late_output(&mut self) {
         for ((file, from), name) in self.outputs.iter_mut().zip([STDOUT, STDERR]) {
             let size = size(file);

@@ -21,7 +21,7 @@ impl Controller {
             return self.count_tasks();
         }
         let since = self.mode.paused.map_or(now.wall, |paused| paused.since);
-        if std::mem::replace(&mut self.mode.paused, Some(Paused { since, until: now.wall + interval })).is_none() {
+        if self.mode.paused.replace(Paused { since, until: now.wall + interval }).is_none() {
             let line = format!("a client has paused the service for {}; no task starts", span(interval));
             self.turn.incident(Severity::Warn, IncidentKind::Paused, line);
         }
@@ -32,7 +32,7 @@ impl Controller {
     /// Tasks are handed out again.
     pub(crate) fn end_pause(&mut self, now: Now) {
         self.turn.clear_timer(&Timer::Pause);
-        let Some(Paused { since, .. }) = std::mem::replace(&mut self.mode.paused, None) else { return };
+        let Some(Paused { since, .. }) = self.mode.paused.take() else { return };
         let line = format!("the pause of the service has ended after {}", span(now.wall.since(since)));
         self.turn.incident(Severity::Info, IncidentKind::Paused, line);
         self.turn.inform();
