@@ -40,6 +40,23 @@ def test_helloworld(llts, fields, greeting):
     assert (end["__EXIT_CODE__"], end["__REPORT_LOG__"]) == (0, greeting)
 
 
+def test_count(llts):
+    """A tool that stays has one task after the other."""
+    tool = pack(llts, "count")
+    ends = [llts.run(tool) for _ in range(3)]
+    # Each agent has a process of it.
+    by_agent = {end["__AGENT_ID__"]: end["__VALUE__"] for end in ends}
+    assert sum(map(int, by_agent.values())) == 3
+    assert [end["__WARM__"] for end in ends].count(False) == len(by_agent)
+
+
+@pytest.mark.parametrize("number, code, value", [(91, 0, "7"), (99991, 0, "99991"), (2, 0, "2"), (1, 2, None)])
+def test_primes(llts, number, code, value):
+    """A tool that loads something once."""
+    end = llts.run(pack(llts, "primes"), number=number)
+    assert (end["__EXIT_CODE__"], end.get("__VALUE__")) == (code, value)
+
+
 def test_sleeper(llts):
     """A task that ends by itself, and one that is killed and says so."""
     end = llts.run(pack(llts, "sleeper"), seconds="0.1")

@@ -314,7 +314,7 @@ impl Runner {
         self.reap_stays(slot);
         self.tell_warm(slot);
         if self.run.as_ref().is_some_and(|run| run.staying.as_ref().is_some_and(|staying| !staying.has_ended())) {
-            // What it has left is looked for when it has ended.
+            // Processes that the task leaves behind are looked for at its end.
             self.processes.reap_orphans();
             return;
         }

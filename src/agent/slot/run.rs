@@ -34,6 +34,9 @@ const RESPAWNS_MAX: u32 = 5;
 /// each check is a scan of `/proc`.
 const REFUSED_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How long the report that a tool that stays has the task waits for its answer. Most answers are faster, and then one report is enough.
+const ANSWER_DELAY: Duration = Duration::from_millis(2);
+
 #[derive(Debug, Default)]
 pub(super) enum Run {
     #[default]
@@ -307,6 +310,7 @@ impl Slot {
             run.stays = true;
         }
         self.handle_spawned(now, Ok(()));
+        self.report_by = self.report_by.map(|by| by.max(now.mono + ANSWER_DELAY));
     }
 
     /// run.sh has ended, or has answered if it stays; processes that it started may be left.

@@ -8,6 +8,7 @@ mod lease;
 mod lists;
 mod progress;
 mod retire;
+mod stay;
 
 use std::collections::BTreeSet;
 use std::time::Duration;

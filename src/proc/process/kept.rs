@@ -4,7 +4,8 @@
 //! listed (see [`visit_all`]), so the numbers tell: the kernel gives them out in order, and shows the last one. If it is the same as
 //! after the last check, nothing was started in this PID namespace; otherwise only the numbers in between are looked at.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -124,7 +125,11 @@ static NUMBERS_MAX: LazyLock<u32> = LazyLock::new(|| {
 
 /// The last word of `/proc/loadavg`.
 fn last_number() -> Option<u32> {
-    fs::read_to_string("/proc/loadavg").ok()?.split_ascii_whitespace().last()?.parse().ok()
+    // Each read from the beginning shows the present values.
+    static FILE: LazyLock<Option<File>> = LazyLock::new(|| File::open("/proc/loadavg").ok());
+    let mut bytes = [0; 128];
+    let length = FILE.as_ref()?.read_at(&mut bytes, 0).ok()?;
+    std::str::from_utf8(bytes.get(..length)?).ok()?.split_ascii_whitespace().last()?.parse().ok()
 }
 
 /// The processes and threads that were started since the boot, in all namespaces.

@@ -6,11 +6,11 @@ import signal
 from .waiting import wait_until
 
 
-def find(folder=None, task_ids=(), marker=None):
+def find(folder=None, task_ids=(), marker=None, but_staying=False):
     """`{pid: command line}` of every process that belongs to one of the tasks.
 
     One of these is enough: a command line, environment or working directory that names `folder`, the cookie
-    `__TASK_ID__=<id>` in the environment, or a command line with `marker`.
+    `__TASK_ID__=<id>` in the environment, or a command line with `marker`. With `but_staying`, tools that stay do not count.
     """
     cookies = [b"__TASK_ID__=" + task_id.encode() for task_id in task_ids]
     needles = [os.fsencode(text) for text in (folder,) if text]
@@ -24,6 +24,8 @@ def find(folder=None, task_ids=(), marker=None):
             # It ended while we looked, or it belongs to another user.
             continue
         facts = (command, environment, cwd)
+        if but_staying and b"LLTS_STAY_FD=" in environment:
+            continue
         if (
             any(needle in fact for needle in needles for fact in facts)
             or any(cookie in environment.split(b"\0") for cookie in cookies)

@@ -182,7 +182,7 @@ class Service:
         return [name for name in os.listdir(self.work) if name.startswith("TASK_")]
 
     def leftovers(self, task_ids):
-        return leftovers.find(folder=self.work, task_ids=task_ids)
+        return leftovers.find(folder=self.work, task_ids=task_ids, but_staying=True)
 
     def stop(self):
         """Ends all that was started, agents first, and says what should not have been there."""

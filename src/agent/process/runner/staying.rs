@@ -124,7 +124,12 @@ impl Runner {
         };
         let (end_signal, _) = policy::of_run(&run.dispatch.fields);
         self.processes.start_in(child.id(), end_signal);
-        if let Err(error) = self.record.write_staying(Some(child.id())) {
+        // A sweep removes the folder of the task, if it has one.
+        let written = match run.folder {
+            Some(_) => self.record.write(&run.dispatch, Some(child.id())),
+            None => self.record.write_staying(Some(child.id())),
+        };
+        if let Err(error) = written {
             // The tool can still be identified by its mark.
             log::error!("{error}");
         }
@@ -359,15 +364,15 @@ impl Runner {
 
     /// Tells the engine which tools stay, and removes the homes of those that do not any more.
     pub(super) fn tell_warm(&mut self, slot: &mut Slot) {
-        for home in self.stays.take_left() {
-            self.remove_home(home);
-        }
+        let left = self.stays.take_left();
+        let is_last = !left.is_empty() && self.stays.is_empty() && self.run.is_none();
+        left.into_iter().for_each(|home| self.remove_home(home));
         let warm = self.stays.warm();
         if warm != self.warm {
             self.warm.clone_from(&warm);
             slot.handle_warm(warm);
         }
-        if self.run.is_none() && self.stays.is_empty() {
+        if is_last {
             self.record.clear();
         }
     }
