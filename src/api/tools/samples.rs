@@ -15,12 +15,28 @@ type Sample = (&'static str, &'static [(&'static str, &'static str)]);
 /// The sample that a new home begins with.
 pub const FIRST_SAMPLE: &str = "helloworld";
 
-const SAMPLES: [Sample; 4] = [
+const SAMPLES: [Sample; 6] = [
     ("checksums", &[(RUN_SCRIPT, include_str!("../../../tools/checksums/run.sh"))]),
+    (
+        "count",
+        &[
+            ("count.py", include_str!("../../../tools/count/count.py")),
+            (RUN_SCRIPT, include_str!("../../../tools/count/run.sh")),
+            ("tool.toml", include_str!("../../../tools/count/tool.toml")),
+        ],
+    ),
     (FIRST_SAMPLE, &[(RUN_SCRIPT, include_str!("../../../tools/helloworld/run.sh"))]),
     (
         "pi",
         &[("pi.py", include_str!("../../../tools/pi/pi.py")), (RUN_SCRIPT, include_str!("../../../tools/pi/run.sh"))],
+    ),
+    (
+        "primes",
+        &[
+            ("primes.py", include_str!("../../../tools/primes/primes.py")),
+            (RUN_SCRIPT, include_str!("../../../tools/primes/run.sh")),
+            ("tool.toml", include_str!("../../../tools/primes/tool.toml")),
+        ],
     ),
     ("sleeper", &[(RUN_SCRIPT, include_str!("../../../tools/sleeper/run.sh"))]),
 ];

@@ -49,10 +49,10 @@ fn a_value_without_a_safe_place_is_refused_with_the_reason() {
         ("cat <<E\n@\nE", "in a here-document"),
         ("cat <<'E'\n@\nE", "in a here-document"),
         ("cat <<@\n", "in a here-document"),
-        ("echo \\@", "behind a backslash"),
-        ("echo \"\\@\"", "behind a backslash"),
-        ("echo $@", "behind a $"),
-        ("echo $\\\n@", "behind a $"),
+        ("echo \\@", "after a backslash"),
+        ("echo \"\\@\"", "after a backslash"),
+        ("echo $@", "after a $"),
+        ("echo $\\\n@", "after a $"),
         ("sh -c \"echo @\"", "that sh reads as a script"),
         ("timeout 5 /bin/bash -o pipefail -c 'echo @'", "that /bin/bash reads as a script"),
         ("bash >f -c \"echo @\"", "that bash reads as a script"),
@@ -67,11 +67,11 @@ fn a_value_without_a_safe_place_is_refused_with_the_reason() {
         ("trap 'rm @' EXIT", "that trap reads as a script"),
         ("let x=@", "that let reads as a script"),
         ("fish -c \"echo @\"", "a script for fish"),
-        ("x=\"$(case $y in a) echo @;; esac)\"", "behind `case`"),
-        ("echo $'\\'' @", "behind \\' in $'…'"),
-        ("$((echo a); (echo b)) @", "behind two subshells"),
-        ("x=$(cat <<E\na\nE\n) @", "behind a here-document in $(…)"),
-        ("$\\\n(x) @", "behind a continued line"),
+        ("x=\"$(case $y in a) echo @;; esac)\"", "after `case`"),
+        ("echo $'\\'' @", "after \\' in $'…'"),
+        ("$((echo a); (echo b)) @", "after two subshells"),
+        ("x=$(cat <<E\na\nE\n) @", "after a here-document in $(…)"),
+        ("$\\\n(x) @", "after a continued line"),
     ] {
         let refused = places(line).expect_err(line).sentence("{}");
         assert!(refused.contains(expected), "{line}: {refused}");
@@ -100,6 +100,6 @@ fn values_are_put_as_their_place_asks() {
     assert_eq!(put(Place::Raw, &["$(a)", "b"]).unwrap(), "$(a) b");
     for value in ["", "a", "1 2", "a[$(id)]", "0x1", "1234567890123456789", "-", "--1", "٣"] {
         let refused = put(Place::Arithmetic, &[value]).unwrap_err().to_string();
-        assert!(refused.contains("is no whole number"), "{refused}");
+        assert!(refused.contains("is not a whole number"), "{refused}");
     }
 }

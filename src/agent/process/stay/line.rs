@@ -141,7 +141,7 @@ mod tests {
     fn a_long_line_to_a_tool_that_reads_slowly_arrives_whole() {
         let (line, other) = Line::new().unwrap();
         let tool = UnixStream::from(other);
-        let long = [b'x'; 3 << 20];
+        let long = vec![b'x'; 3 << 20];
         line.send(&long).unwrap();
         let mut read = Vec::new();
         tool.take(long.len() as u64).read_to_end(&mut read).unwrap();

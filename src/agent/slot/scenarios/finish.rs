@@ -145,7 +145,7 @@ fn a_run_that_starts_is_told_when_it_runs() {
     let mut host = Host::taking(of_a_step());
     host.slot.handle_prepared(host.now, Ok(()));
     assert!(host.settle().contains(&Effect::Spawn));
-    assert_eq!(host.finish(), []);
+    assert_eq!(host.finish(), [Effect::AbortStart], "which concerns a tool that stays alone");
     host.slot.handle_spawned(host.now, Ok(()));
     assert!(host.settle().starts_with(&TOLD));
 

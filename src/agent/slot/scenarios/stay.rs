@@ -18,6 +18,7 @@ impl Host {
         let mut host = Self::starting_a_tool();
         host.slot.handle_handed(host.now);
         host.settle();
+        assert!(host.next(Duration::from_millis(2)).is_some_and(|effect| matches!(effect, Effect::Send(_))));
         host
     }
 }
