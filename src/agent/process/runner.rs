@@ -174,7 +174,7 @@ impl Runner {
             }
             Effect::ToolsFolder(folder) => self.preparer.set_controller_folder(&folder),
             Effect::AbortStart => self.abort_start(slot),
-            Effect::Cancel { ends_tool } => self.cancel(ends_tool, slot),
+            Effect::Cancel { ends_tool } => self.cancel(ends_tool),
             Effect::TellToFinish => self.tell_to_finish(),
             Effect::Signal(signal) => self.signal(now, signal, slot),
             Effect::Unended => {

@@ -262,8 +262,8 @@ fn all_samples_are_built_in() {
     let user = User::new();
     let into = user.path("elsewhere/samples");
     let said = user.ok("elsewhere", "tool samples --into samples");
-    assert_eq!(said.out.lines().count(), 4, "{said:?}");
-    assert_eq!(names(&into), ["checksums", "helloworld", "pi", "sleeper"]);
+    assert_eq!(said.out.lines().count(), 6, "{said:?}");
+    assert_eq!(names(&into), ["checksums", "count", "helloworld", "pi", "primes", "sleeper"]);
     for name in names(&into) {
         user.ok("elsewhere", &format!("tool check samples/{name}"));
     }

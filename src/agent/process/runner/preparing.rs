@@ -79,8 +79,10 @@ impl Runner {
 
     /// Keeps the files of the run, whose processes have ended.
     pub(super) fn keep(&self, slot: &mut Slot) {
-        let Some(Run { dispatch, halt, folder: Some(Prepared { dir, before, .. }), .. }) = &self.run else {
-            unreachable!("a run is kept without its folder")
+        let Some(Run { dispatch, halt, folder, .. }) = &self.run else { unreachable!("the files of no run are kept") };
+        let Some(Prepared { dir, before, .. }) = folder else {
+            // Its tool has ended before it had read the task, and the task was killed before it had another folder.
+            return slot.handle_kept(dispatch.task, KeptFiles::default());
         };
         let opened = dir.tool_folder(&dispatch.tool).and_then(ToolFolder::into_owned);
         match opened {
@@ -112,10 +114,9 @@ impl Runner {
         if let Some(versions) = self.preparer.take_own_versions() {
             slot.handle_own_versions(versions);
         }
-        match (is_again, outcome.outcome) {
-            (false, outcome) => slot.handle_prepared(clock::now_with_suspend(), outcome),
-            (true, Ok(())) => self.spawn_staying(slot),
-            (true, Err(failure)) => self.end_task(failure.exit_code, failure.error, slot),
+        if is_again {
+            return self.prepared_again(outcome.outcome, slot);
         }
+        slot.handle_prepared(clock::now_with_suspend(), outcome.outcome);
     }
 }

@@ -8,7 +8,7 @@ use super::super::needs::{Needs, needs_folder};
 use super::super::stay::{Cold, Event, Line};
 use super::launcher::not_started;
 use super::{Run, Runner};
-use crate::slot::{Exited, Signal, Slot, SpawnFailure};
+use crate::slot::{Exited, Failure, Signal, Slot, SpawnFailure};
 use api::wire::{info, policy};
 use base::{ExitCode, Stay};
 use proc::process::{self, ChildExit, Rest};
@@ -78,7 +78,8 @@ impl Staying {
 }
 
 impl Runner {
-    /// The terms of the tool that runs already and takes the task of this run next.
+    /// Takes the tool of this run if it stays and is free. Returns the kind of folder that is still needed: none is said as
+    /// [`Needs::Tool`], which the tool has.
     pub(super) fn take_warm(&mut self, run: &mut Run) -> Option<Needs> {
         if self.stays.is_empty() {
             return None;
@@ -89,7 +90,7 @@ impl Runner {
         Some(if needs_folder(&run.dispatch, &terms) { Needs::Folder } else { Needs::Tool })
     }
 
-    /// Starts the tool of the run, or hands the task over if it is running. `None`: the result comes later.
+    /// Starts the tool of the run, or hands the task over if it is running. The engine learns of a success when the tool has the task.
     pub(super) fn spawn_staying(&mut self, slot: &mut Slot) {
         let started = match self.run.as_mut().and_then(|run| run.staying.as_mut()?.cold.take()) {
             Some(cold) => self.start_tool(cold),
@@ -134,7 +135,11 @@ impl Runner {
             log::error!("{error}");
         }
         let run = (run.dispatch.task, run.dispatch.round);
-        self.stays.start(cold, (child, line), run).map_err(|error| not_started(&error))
+        self.stays.start(cold, (child, line), run).map_err(|error| {
+            // It ends as an orphan of the run.
+            self.processes.end();
+            not_started(&error)
+        })
     }
 
     fn hand_over(&mut self, slot: &mut Slot) {
@@ -158,14 +163,27 @@ impl Runner {
     }
 
     /// The tool must give the task up.
-    pub(super) fn cancel(&mut self, ends_tool: bool, slot: &mut Slot) {
-        let Some(staying) = self.staying() else { return };
+    pub(super) fn cancel(&mut self, ends_tool: bool) {
+        let Some(Run { halt, staying: Some(staying), .. }) = &mut self.run else { return };
         staying.ends_tool |= ends_tool;
         if self.stays.home().is_some() {
             self.stays.cancel();
-        } else if self.staying().is_some_and(|staying| staying.phase == Phase::Handed) {
-            // Another process of the tool is being prepared, and the outcome of that is not waited for.
-            self.end_task(ExitCode::KILLED_PREPARING, "killed before its tool had read it".to_owned(), slot);
+        } else {
+            // Another process of the tool is being prepared: the outcome of that ends the task.
+            halt.set();
+            self.preparer.interrupt();
+        }
+    }
+
+    /// Another process of the tool has been prepared for the task, or could not be.
+    pub(super) fn prepared_again(&mut self, outcome: Result<(), Failure>, slot: &mut Slot) {
+        let is_killed = self.staying().is_some_and(|staying| staying.ends_tool);
+        match outcome {
+            _ if is_killed => {
+                self.end_task(ExitCode::KILLED_PREPARING, "killed before its tool had read it".to_owned(), slot);
+            }
+            Ok(()) => self.spawn_staying(slot),
+            Err(failure) => self.end_task(failure.exit_code, failure.error, slot),
         }
     }
 
@@ -239,8 +257,8 @@ impl Runner {
         let Some(staying) = &mut run.staying else { return };
         match (staying.phase, event) {
             (Phase::Ended, event) => {
-                if !staying.ends_tool {
-                    log::warn!("tool {tool} ends, because after its answer to task {task} came {event:?}");
+                if !staying.ends_tool && !matches!(event, Event::Ended { .. }) {
+                    log::warn!("tool {tool} has said more after its answer to task {task}; it ends");
                 }
                 self.condemn();
             }
@@ -321,7 +339,7 @@ impl Runner {
     }
 
     /// The task has ended without an answer that counts.
-    pub(super) fn end_task(&mut self, exit_code: ExitCode, error: String, slot: &mut Slot) {
+    fn end_task(&mut self, exit_code: ExitCode, error: String, slot: &mut Slot) {
         self.answer(exit_code, error, None, slot);
     }
 
