@@ -339,7 +339,7 @@ def test_health_is_answered_while_all_places_are_taken(start_service):
 
 
 def test_too_large_a_request_and_an_endless_head_are_cut(start_service):
-    session = start_service(**OPEN, MESSAGE_BYTES_MAX=200_000)
+    session = start_service(**OPEN, MESSAGE_BYTES_MAX=200_000, VALUE_BYTES_MAX=1000)
     status, answer = ask(session, "POST", "/api", "x" * 300_000, JSON)
     assert status == 413
     assert b"300000 bytes; at most 200000 are accepted (MESSAGE_BYTES_MAX" in answer
