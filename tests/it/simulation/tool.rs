@@ -222,9 +222,9 @@ impl World {
                 stderr_tail: "a \"word\"\n".to_owned(),
                 output_bytes: None,
                 defer: run.defer().filter(|_| code == 75).map(Box::new),
-                // Some tools stay, as far as the controller learns from their runs.
+                // Some tools stay, as far as the controller learns from their runs. The seeds that show a defect are without.
                 value: (run.number % 3 == 1).then(|| run.number.to_string().into()),
-                warm: (run.number % 3 > 0).then_some(run.number % 3 == 1),
+                warm: (self.defect.is_none() && run.number % 3 > 0).then_some(run.number % 3 == 1),
                 provided: None,
             };
             self.slot(agent).handle_exited(now, exited);

@@ -10,8 +10,8 @@
 //! round. A restart takes the first task of a list that has not ended for its agent's task, unless that agent has another one; the agent continues its list
 //! under the new controller, or says that it has let it go.
 //!
-//! Only a task goes ahead whose run is plain and expected to be short. All tasks of a list have one tool: the agent may have to start
-//! another one that stays. A list has no more than half of the agent's share
+//! Only a task goes ahead whose run is plain and expected to be short. A tool that stays comes in no list with
+//! another one, which the agent may have to start. A list has no more than half of the agent's share
 //! of the waiting tasks, so that the lists become shorter as the queue does, and no agent ends long after the others. The time of a list
 //! (`LIST_TIME_MAX`) bounds the sum of its expected runs. It is also the time in which the agent may start its tasks: after
 //! that it lets the list go. So a task that takes longer than expected does not hold up those behind it, and a task of a higher priority
@@ -106,8 +106,9 @@ impl Controller {
         let agent = self.fleet.get(id)?;
         let queue = &self.queue;
         let next = self.tasks.get(queue.best_for(id, agent)?)?;
-        // Another tool may have to be started first.
-        let is_alike = next.tool == first.tool
+        // Another tool may have to be started first, or ends this one to have its memory.
+        let stays = self.fleet.stays(&first.tool) || self.fleet.stays(&next.tool);
+        let is_alike = (next.tool == first.tool || !stays)
             && next.policy.priority == first.policy.priority
             && next.policy.lost_after == first.policy.lost_after
             && next.membership().map(|member| &member.name) == first.membership().map(|member| &member.name);

@@ -64,6 +64,11 @@ impl Fleet {
         self.relist(id, |agent| agent.about.warm = warm);
     }
 
+    /// Whether an agent has this tool warm.
+    pub(crate) fn stays(&self, tool: &ToolName) -> bool {
+        self.warm.tools.contains_key(tool)
+    }
+
     /// How long a run of this tool usually takes at an agent that has it warm.
     pub(crate) fn usual_warm_run(&self, id: &AgentId, tool: &ToolName) -> Option<Duration> {
         self.warm.tools.get(tool).filter(|known| known.agents.contains(id))?.usual
