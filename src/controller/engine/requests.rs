@@ -112,8 +112,6 @@ impl Controller {
     pub(super) fn submit_waited(&mut self, now: Now, ticket: Ticket, request: Request, plan: Option<Arc<Graph>>) {
         let answer = match request {
             Request::GraphSubmit(submit) => self.submit_graph(now, *submit, plan).into(),
-            Request::Submit(submit) => self.submit(now, *submit).into(),
-            Request::SubmitMany(many) => self.submit_many(now, *many).into(),
             request => self.answer_request(now, ticket, request),
         };
         match answer {

@@ -93,7 +93,8 @@ impl Controller {
         let (id, tool, began) = (run.agent.clone(), record.tool.clone(), run.times.run.or(times.run));
         let has_ended = record.kill.is_some() || result.exit_code.0 < 0;
         let Some(mut warm) = self.fleet.get(&id).map(|agent| agent.about.warm.clone()) else { return };
-        if if has_ended { warm.remove(&tool) } else { warm.insert(tool.clone()) } {
+        let is_news = if has_ended { warm.remove(&tool) } else { warm.insert(tool.clone()) };
+        if is_news {
             self.fleet.set_warm(&id, warm);
         }
         let ran = began.zip(times.end).map(|(began, end)| end.since(began)).filter(|_| was_warm && !has_ended);

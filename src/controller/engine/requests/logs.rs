@@ -178,7 +178,11 @@ impl Controller {
             return Ok(Seen::Part(of_tail(&empty, pending, tail, tail.len() as u64, None)));
         };
         let empty = OutputPart { total: Some(total), ..empty };
-        if exact_tail(tail, total).is_some_and(|start| pending.offset >= start) || pending.offset >= total {
+        // The tail may be longer than the output: a byte that is not UTF-8 became three.
+        if pending.offset >= total {
+            return Ok(Seen::Part(OutputPart { end: true, ..empty }));
+        }
+        if exact_tail(tail, total).is_some_and(|start| pending.offset >= start) {
             return Ok(Seen::Part(of_tail(&empty, pending, tail, total, None)));
         }
         Ok(match agent.map(|agent| (agent, self.why_not(agent, gone))) {

@@ -44,12 +44,12 @@ impl World {
     }
 
     /// The archive in the folder has changed; the shell tells that before the submit that names it.
-    fn has_changed(&mut self, name: &str) {
+    pub(super) fn has_changed(&mut self, name: &str) {
         self.controller.handle_archive_changed(self.now, &tool(name));
         self.settle();
     }
 
-    fn is_taken(&mut self, name: &str, held: Option<HeldTool>) {
+    pub(super) fn is_taken(&mut self, name: &str, held: Option<HeldTool>) {
         self.archives.extend(held.iter().map(|held| (held.digest, held.size)));
         self.carried_out(ToolOutcome::Taken(tool(name), held));
     }
@@ -70,7 +70,11 @@ impl World {
     }
 
     fn submit_later(&mut self, name: &str) -> (Ticket, Answer) {
-        let fields = Fields::new().with(words::OPERATION, name).with(words::TYPE, TASK_SUBMIT.word);
+        self.submit_fields_later(Fields::new().with(words::OPERATION, name))
+    }
+
+    pub(super) fn submit_fields_later(&mut self, fields: Fields) -> (Ticket, Answer) {
+        let fields = fields.with(words::TYPE, TASK_SUBMIT.word);
         match requests::parse(&json::to_vec(&fields), &rules()) {
             Ok((_, Message::Client(request))) => self.ask_later(request),
             other => panic!("{other:?}"),

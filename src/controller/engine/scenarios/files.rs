@@ -138,6 +138,18 @@ fn the_bytes_of_the_store_have_a_limit() {
     assert_eq!(world.put(1, 1000), Answer::Later, "the store has it already");
 }
 
+#[test]
+fn a_submit_that_waits_for_its_tool_to_be_read_may_put_its_files_then() {
+    let mut world = World::new();
+    world.is_stranger = true;
+    world.has_changed("t");
+    let inputs = format!(r#"{{"a": "{}"}}"#, version(1));
+    let fields = Fields::new().with(words::OPERATION, "t").with(words::IN, inputs);
+    assert_eq!(world.submit_fields_later(fields).1, Answer::Later);
+    world.is_taken("t", Some(world.held("t", 7)));
+    assert_eq!(world.put(1, 10), Answer::Later);
+}
+
 /// The sender of the last file that the shell was told to write, and the bytes that it may use.
 fn last_room(world: &mut World) -> FileRoom {
     match world.orders().pop() {

@@ -83,6 +83,16 @@ fn kept(data: &[u8], kept: u64) -> Part {
     Part::Kept { data: data.to_vec(), kept, cut: None }
 }
 
+#[test]
+fn behind_the_end_of_bytes_that_are_not_utf_8_nothing_is_told_twice() {
+    let mut world = World::new();
+    let task = world.task();
+    world.runs("a", task, Round(0));
+    world.ends("a", task, Round(0), printed("a\u{fffd}\nlater\n", 9));
+    let behind = now(world.wants(task, 9, None).1);
+    assert_eq!((behind.data.len(), behind.offset, behind.end, behind.total), (0, 9, true, Some(9)));
+}
+
 /// What costs an agent nothing: a short output is in the record, and needs no agent at all.
 #[test]
 fn a_short_output_is_answered_from_the_record() {
