@@ -252,7 +252,7 @@ impl Agent {
                 self.runner.serve(&mut self.slot);
             }
             self.runner.set_contact(self.link.is_connected());
-            self.runner.poll_stays(&mut self.slot);
+            self.runner.handle_timeout(&mut self.slot);
             self.slot.handle_timeout(now);
         }
     }

@@ -56,7 +56,7 @@ pub use spawn::{PROGRAM, SpawnError, SpawnPlan, limit_processes, spawn};
 pub use sweep::{Cookie, sweep_by_cookie};
 pub use sys::close_all_on_exec;
 pub use tree::{
-    Signalled, Spared, Tree, any_left, become_subreaper, end_all, end_below, end_of, reap_orphans, stragglers,
+    Signalled, Spared, Tree, any_left, become_subreaper, end_all, end_below, end_of, named, reap_orphans, stragglers,
     wait_for_end, without_adoption,
 };
 pub use tree_scan::Ended;

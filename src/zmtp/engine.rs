@@ -11,7 +11,7 @@
 //! | `Open` | messages, SUBSCRIBE, CANCEL, PING, PONG | |
 //! | `Over` | further input is ignored | |
 //!
-//! A [`DisconnectReason`] ends the connection: the owner writes what is left in [`Connection::output`], which may be an
+//! A [`DisconnectReason`] ends the connection: the owner writes the rest of [`Connection::output`], which may be an
 //! ERROR, and closes. The owner calls [`Connection::handle_input`] until the input is used up,
 //! [`Connection::handle_written`] after each write of [`Connection::output`], and [`Connection::handle_timeout`] at
 //! [`Connection::poll_timeout`].

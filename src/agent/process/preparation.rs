@@ -172,7 +172,8 @@ impl Preparation {
             Err(error) => return Outcome::failed(dispatch, None, unprepared(&error)),
         };
         let mut prepared = Prepared::new(dir, rest);
-        let identity = self.identity(dispatch, u64::MAX).filter(|_| needs == Needs::Tool);
+        // Before the copy, because the archive may change meanwhile.
+        let identity = if needs == Needs::Tool { self.identity(dispatch, u64::MAX) } else { None };
         let begun = self.begin(dispatch, needs, &mut prepared.dir, halt);
         if needs == Needs::Tool
             && begun.is_ok()

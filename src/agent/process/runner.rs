@@ -15,6 +15,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::command::NotStarted;
+use super::ending::Places;
 use super::preparation::{Preparation, Prepared, Preparer};
 use super::progress::ProgressFile;
 use super::serving::Serving;
@@ -23,7 +24,7 @@ use super::stay::Stays;
 use super::{AgentError, fetch, leftovers};
 use crate::outputs::{KeepLimits, Lifetime, Outputs};
 use crate::slot::{Effect, Hold, Signal, Slot, SpawnFailure};
-use crate::workspace::{Remover, TaskDir, Workspace};
+use crate::workspace::{Remover, Workspace};
 use api::client::transport;
 use api::config::{AgentSection, Config};
 use api::tools::ToolSnapshot;
@@ -183,7 +184,6 @@ impl Runner {
             }
             Effect::CheckTree => {
                 let Rest { left, reaped } = self.processes.look();
-                self.name_left(left);
                 slot.handle_tree(now, left, reaped);
             }
             Effect::ReadAgain(exit) => slot.handle_read_again(self.known(&ChildExit::unused(exit))),
@@ -193,17 +193,17 @@ impl Runner {
                 slot.handle_removed(clock::now_with_suspend());
             }
             Effect::Read(wanted) => {
-                let run = self.run.as_ref().and_then(|run| Some((&run.dispatch, output_dir(run, &self.stays)?)));
-                self.serving.read(wanted, run, slot);
+                let places = self.run.as_ref().and_then(|run| run.places(&self.stays));
+                self.serving.read(wanted, places.map(|places| (places.dispatch, places.outputs)), slot);
             }
             Effect::LookAtProgress => {
-                let dir = self.run.as_ref().and_then(|run| output_dir(run, &self.stays));
-                let told = dir.and_then(|dir| self.progress.look(dir));
+                let places = self.run.as_ref().and_then(|run| run.places(&self.stays));
+                let told = places.and_then(|places| self.progress.look(places.outputs));
                 slot.handle_progress(now, told);
             }
             Effect::TrimOutputs => {
-                let run = self.run.as_ref().and_then(|run| Some((&run.dispatch, output_dir(run, &self.stays)?)));
-                let is_long = run.is_some_and(|(dispatch, dir)| self.serving.trim(dispatch, dir));
+                let places = self.run.as_ref().and_then(|run| run.places(&self.stays));
+                let is_long = places.is_some_and(|places| self.serving.trim(places.dispatch, places.outputs));
                 slot.handle_trimmed(now, is_long);
             }
             Effect::Send(_)
@@ -264,16 +264,6 @@ impl Runner {
         }
     }
 
-    /// Names in the log the processes that a task has left behind in a tool that stays.
-    fn name_left(&self, left: bool) {
-        let Some(Run { dispatch, staying: Some(staying), .. }) = self.run.as_ref().filter(|_| left) else { return };
-        if !staying.ends_tool()
-            && let Some(names) = self.processes.named()
-        {
-            log::warn!("task {} has left {names} behind; ending that", dispatch.task);
-        }
-    }
-
     /// Readable when [`Self::serve`] has something to do.
     pub(super) fn outputs(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let ends = self.ends.iter().map(AsFd::as_fd);
@@ -287,6 +277,7 @@ impl Runner {
             slot.handle_progress_change(clock::now_with_suspend());
         }
         self.look_at_ends(slot);
+        self.poll_stays(slot);
     }
 
     /// When something is due for tools that stay.
@@ -353,7 +344,14 @@ impl Runner {
     }
 }
 
-/// The folder with the outputs of the run.
-fn output_dir<'a>(run: &'a Run, stays: &'a Stays) -> Option<&'a TaskDir> {
-    if run.staying.is_some() { stays.home() } else { Some(&run.folder.as_ref()?.dir) }
+impl Run {
+    /// Where it has left something; `None` before there is a folder for its outputs.
+    fn places<'a>(&'a self, stays: &'a Stays) -> Option<Places<'a>> {
+        let folder = self.folder.as_ref();
+        let (outputs, report) = match &self.staying {
+            Some(staying) => (stays.home()?, Some(staying.report())),
+            None => (&folder?.dir, None),
+        };
+        Some(Places { dispatch: &self.dispatch, folder, outputs, report })
+    }
 }

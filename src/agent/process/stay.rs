@@ -107,19 +107,19 @@ impl Stays {
         self.tools.iter().filter(stays).map(|tool| tool.name().clone()).collect()
     }
 
-    fn find(&mut self, key: u64) -> Option<&mut Tool> {
+    fn current(&mut self) -> Option<&mut Tool> {
+        let (key, _) = self.current?;
         self.tools.iter_mut().find(|tool| tool.key == key)
     }
 
-    fn current(&mut self) -> Option<&mut Tool> {
+    fn present(&self) -> Option<&Tool> {
         let (key, _) = self.current?;
-        self.find(key)
+        self.tools.iter().find(|tool| tool.key == key)
     }
 
-    /// The tool with the present task, and where its outputs are.
+    /// The folder with the outputs of the present task.
     pub(super) fn home(&self) -> Option<&TaskDir> {
-        let (key, _) = self.current?;
-        self.tools.iter().find(|tool| tool.key == key).map(|tool| &tool.home)
+        self.present().map(|tool| &tool.home)
     }
 
     /// Takes an idle tool of this version for a task; its terms. Others of that name are outdated.
@@ -161,8 +161,7 @@ impl Stays {
 
     /// The root of the tool with the present task.
     pub(super) fn root(&self) -> Option<ProcessId> {
-        let (key, _) = self.current?;
-        self.tools.iter().find(|tool| tool.key == key).map(|tool| tool.root.id())
+        self.present().map(|tool| tool.root.id())
     }
 
     /// Hands the present task over.
@@ -276,7 +275,7 @@ impl Stays {
         event
     }
 
-    /// Ends what is left of a tool that has no task, and forgets it.
+    /// Ends the remaining processes of a tool without a task, and forgets it.
     fn bury(&mut self, at: usize, processes: &mut RunProcesses) {
         let tool = self.tools.swap_remove(at);
         tool.line.close();

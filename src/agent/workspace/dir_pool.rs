@@ -36,7 +36,7 @@ const ATTEMPTS_MAX: u32 = 16;
 const SETTLING: Duration = Duration::from_secs(1);
 
 /// The maximum number of entries of a discarded folder that are removed at once; the rest is removed in the background.
-pub(super) const REMOVALS_MAX: u32 = 256;
+const REMOVALS_MAX: u32 = 256;
 
 /// The spare folders of one agent. Dropping it removes them.
 #[derive(Debug)]
@@ -179,13 +179,18 @@ impl DirPool {
     }
 
     fn give_up(&self, spare: TaskDir, remover: &Remover) {
-        let Ok(name) = CString::new(spare.name.as_str()) else { return };
-        drop(spare);
-        match self.workspace.remove_from(self.folder.as_fd(), &name, REMOVALS_MAX) {
-            Removed::Done => {}
-            Removed::Rest(rest) => remover.take(rest),
-            Removed::Left(error) => log::error!("{error}"),
-        }
+        discard(&self.workspace, self.folder.as_fd(), spare, remover);
+    }
+}
+
+/// Removes a folder from that of this agent.
+pub(super) fn discard(workspace: &Workspace, own_folder: BorrowedFd<'_>, dir: TaskDir, remover: &Remover) {
+    let Ok(name) = CString::new(dir.name.as_str()) else { return };
+    drop(dir);
+    match workspace.remove_from(own_folder, &name, REMOVALS_MAX) {
+        Removed::Done => {}
+        Removed::Rest(rest) => remover.take(rest),
+        Removed::Left(error) => log::error!("{error}"),
     }
 }
 

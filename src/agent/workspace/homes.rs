@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::{AtFlags, renameat, unlinkat};
 use rustix::io::Errno;
 
-use super::dir_pool::{REMOVALS_MAX, SPARE, own_folder, remove_own_folder};
-use super::{Removed, Remover, TaskDir, Workspace, WorkspaceError};
+use super::dir_pool::{SPARE, discard, own_folder, remove_own_folder};
+use super::{Remover, TaskDir, Workspace, WorkspaceError};
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -55,13 +55,7 @@ impl Homes {
 
     /// Removes a home, whose tool has ended.
     pub fn remove(&self, home: TaskDir, remover: &Remover) {
-        let Ok(name) = CString::new(home.name.as_str()) else { return };
-        drop(home);
-        match self.workspace.remove_from(self.folder.as_fd(), &name, REMOVALS_MAX) {
-            Removed::Done => {}
-            Removed::Rest(rest) => remover.take(rest),
-            Removed::Left(error) => log::error!("{error}"),
-        }
+        discard(&self.workspace, self.folder.as_fd(), home, remover);
     }
 
     /// Removes all of them: the agent ends.

@@ -175,7 +175,7 @@ impl ToolCache {
     #[must_use]
     pub fn is_warm(&self, version: impl Into<ToolVersion>) -> Option<Size> {
         let version = &version.into();
-        let identity = self.identity(version)?;
+        let identity = self.stamp(version)?;
         let known = self.known();
         known.get(version).filter(|known| known.identity == identity).map(|known| known.entry.manifest.size)
     }
@@ -189,7 +189,7 @@ impl ToolCache {
 
     /// The cached entry, if it is certain to match the present archive.
     fn current(&self, version: &ToolVersion) -> Option<Arc<Entry>> {
-        let identity = self.identity(version)?;
+        let identity = self.stamp(version)?;
         let now = clock::now().mono;
         let mut known = self.known();
         let known = known.get_mut(version).filter(|known| known.settled && known.identity == identity)?;

@@ -66,7 +66,7 @@ impl Kept {
         let now = Numbers::read();
         let found = match self.known.zip(now).and_then(|(before, now)| self.given_out(before, now)) {
             Some(numbers) => numbers.into_iter().any(|pid| self.is_newcomer_with(pid)),
-            None => self.newcomers().next().is_some(),
+            None => self.finds_newcomer(),
         };
         self.known = now.filter(|_| !found);
         found
@@ -75,7 +75,7 @@ impl Kept {
     /// The numbers given out between two moments; `None` if that is not certain, or they are many.
     fn given_out(&mut self, before: Numbers, now: Numbers) -> Option<Vec<Pid>> {
         if now.at.since(before.at) > CERTAIN {
-            let forks = forks();
+            let forks = forks()?;
             let since = forks.saturating_sub(std::mem::replace(&mut self.forks, forks));
             if since >= u64::from(*NUMBERS_MAX) / 2 {
                 return None;
@@ -95,12 +95,12 @@ impl Kept {
         stat.alive && stat.parent.is_some_and(is_below) && !self.members.contains(&stat.id())
     }
 
-    fn newcomers(&self) -> impl Iterator<Item = Pid> {
-        let mut found = Vec::new();
-        if let Err(error) = visit_all(|stat| found.extend(self.is_newcomer(stat).then_some(stat.pid))) {
+    fn finds_newcomer(&self) -> bool {
+        let mut is_found = false;
+        if let Err(error) = visit_all(|stat| is_found |= self.is_newcomer(stat)) {
             log::error!("cannot scan /proc for processes of a tool: {error}");
         }
-        found.into_iter()
+        is_found
     }
 }
 
@@ -133,10 +133,9 @@ fn last_number() -> Option<u32> {
 }
 
 /// The processes and threads that were started since the boot, in all namespaces.
-fn forks() -> u64 {
-    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
-    let number = text.lines().find_map(|line| line.strip_prefix("processes "));
-    number.and_then(|number| number.trim().parse().ok()).unwrap_or(u64::MAX)
+fn forks() -> Option<u64> {
+    let text = fs::read_to_string("/proc/stat").ok()?;
+    text.lines().find_map(|line| line.strip_prefix("processes "))?.trim().parse().ok()
 }
 
 fn is_process(pid: Pid) -> bool {

@@ -6,7 +6,7 @@ use rustix::process::{Pid, Signal as KernelSignal};
 use super::child::{ChildExit, RunningChild};
 use super::kept::Kept;
 use super::procfs::ProcessId;
-use super::tree::{Signalled, Spared, Tree, any_left, foreign_processes, named, reap_orphans, stragglers};
+use super::tree::{Signalled, Spared, Tree, any_left, foreign_processes, reap_orphans, stragglers};
 use crate::ladder::Signal;
 use base::{EndSignal, ExitCode};
 
@@ -148,12 +148,6 @@ impl RunProcesses {
     #[must_use]
     pub fn stragglers(&self) -> Vec<ProcessId> {
         stragglers(Spared::processes(&self.kept.pids()))
-    }
-
-    /// Their names; `None` if there is none.
-    #[must_use]
-    pub fn named(&self) -> Option<String> {
-        named(&self.stragglers())
     }
 
     /// A sentence about those that we may not signal; `None` if there is none.

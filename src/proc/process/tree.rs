@@ -139,7 +139,8 @@ pub(super) fn foreign_processes(spared: Spared<'_>) -> Option<String> {
 }
 
 /// The first of these processes, for people; `None` if there is none.
-pub(super) fn named(processes: &[ProcessId]) -> Option<String> {
+#[must_use]
+pub fn named(processes: &[ProcessId]) -> Option<String> {
     const NAMED_MAX: usize = 3;
     let named: Vec<String> = processes.iter().take(NAMED_MAX).map(|process| described(process.pid)).collect();
     let beyond = if processes.len() > NAMED_MAX { ", …" } else { "" };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::super::command::NotStarted;
-use super::super::ending::{self, Places};
+use super::super::ending;
 use super::super::needs::{Needs, needs_folder};
 use super::super::stay::{Cold, Event, Line};
 use super::launcher::not_started;
@@ -62,10 +62,6 @@ impl Staying {
     fn new(cold: Option<Cold>, is_warm: bool) -> Self {
         let (phase, ends_tool, report, restarts) = (Phase::Starting, false, String::new(), 0);
         Self { cold, is_warm, phase, ends_tool, report, restarts }
-    }
-
-    pub(super) const fn ends_tool(&self) -> bool {
-        self.ends_tool
     }
 
     pub(super) const fn has_ended(&self) -> bool {
@@ -202,11 +198,17 @@ impl Runner {
         }
     }
 
-    /// Watches what the task has left behind in a tool that stays, before it is signalled.
+    /// Names in the log the processes that the task has left behind in a tool that stays, and watches them, before they are signalled.
     pub(super) fn watch_left(&mut self) {
-        if self.ends.is_empty() && self.staying().is_some_and(|staying| !staying.ends_tool) {
-            self.ends = self.processes.stragglers().into_iter().filter_map(process::end_of).collect();
+        let Some(Run { dispatch, staying: Some(staying), .. }) = &self.run else { return };
+        if staying.ends_tool || !self.ends.is_empty() {
+            return;
         }
+        let left = self.processes.stragglers();
+        if let Some(names) = process::named(&left) {
+            log::warn!("task {} has left {names} behind; ending that", dispatch.task);
+        }
+        self.ends = left.into_iter().filter_map(process::end_of).collect();
     }
 
     /// Some of them may have ended.
@@ -231,14 +233,15 @@ impl Runner {
         self.run.as_mut()?.staying.as_mut()
     }
 
-    /// Handles what tools that stay have said, and what is due for them.
-    pub(in crate::process) fn poll_stays(&mut self, slot: &mut Slot) {
-        if self.stays.is_empty() {
-            return;
-        }
+    /// Handles the messages of tools that stay.
+    pub(super) fn poll_stays(&mut self, slot: &mut Slot) {
         while let Some(event) = self.stays.poll(&mut self.processes) {
             self.handle_stay(event, slot);
         }
+    }
+
+    /// Handles the deadlines of tools that stay.
+    pub(in crate::process) fn handle_timeout(&mut self, slot: &mut Slot) {
         if let Some(event) = self.stays.handle_timeout() {
             self.handle_stay(event, slot);
         }
@@ -364,14 +367,8 @@ impl Runner {
     /// No process of the run is left that must not be.
     pub(super) fn release_tool(&mut self, run: &mut Run, slot: &mut Slot) {
         let Some(staying) = &run.staying else { return };
-        if let Some(home) = self.stays.home() {
-            let folder = run.folder.as_ref();
-            self.serving.keep_copies(Places {
-                dispatch: &run.dispatch,
-                folder,
-                outputs: home,
-                report: Some(&staying.report),
-            });
+        if let Some(places) = run.places(&self.stays) {
+            self.serving.keep_copies(places);
         }
         self.stays.release(!staying.ends_tool, &mut self.processes);
         if let Some(cold) = run.staying.as_mut().and_then(|staying| staying.cold.take()) {
@@ -399,17 +396,6 @@ impl Runner {
         self.preparer.remove_home(home, self.folders.remover());
     }
 
-    /// Where the run has left something; `None` before it has a folder.
-    pub(super) fn places(&self) -> Option<Places<'_>> {
-        let run = self.run.as_ref()?;
-        let folder = run.folder.as_ref();
-        let (outputs, report) = match &run.staying {
-            Some(staying) => (self.stays.home()?, Some(staying.report())),
-            None => (&folder?.dir, None),
-        };
-        Some(Places { dispatch: &run.dispatch, folder, outputs, report })
-    }
-
     /// The agent ends.
     pub(super) fn close_stays(&mut self) {
         self.stays.close(&mut self.processes);
@@ -420,7 +406,8 @@ impl Runner {
 impl Runner {
     /// Reads the outputs of the run, whose root has ended like this.
     pub(super) fn known(&mut self, exit: &ChildExit) -> Exited {
-        let exited = ending::read(&self.config, exit, self.places());
+        let places = self.run.as_ref().and_then(|run| run.places(&self.stays));
+        let exited = ending::read(&self.config, exit, places);
         self.serving.handle_end(&exited);
         self.progress.end();
         exited

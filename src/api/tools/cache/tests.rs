@@ -112,7 +112,7 @@ fn a_young_archive_is_read_again() {
     let cache = host.cache(u64::MAX);
     host.run(&cache, &tool);
     host.install("hello", b"2");
-    let identity = cache.identity(&(&tool).into()).unwrap();
+    let identity = cache.stamp(&(&tool).into()).unwrap();
     cache.known().get_mut(&ToolVersion::from(&tool)).unwrap().identity = identity;
     assert_eq!(host.run(&cache, &tool), (b"2".to_vec(), true));
 }

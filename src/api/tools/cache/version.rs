@@ -53,7 +53,7 @@ impl ToolCache {
     /// # Errors
     /// When it cannot be read.
     pub fn own_digest(&self, tool: &ToolName, bytes_max: u64) -> Result<Option<ToolDigest>, ToolError> {
-        let identity = self.identity(&ToolVersion::from(tool));
+        let identity = self.stamp(&ToolVersion::from(tool));
         let Some(identity) = identity else { return Ok(None) };
         let known = || self.own.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((seen, true, digest)) = known().get(tool)
@@ -105,10 +105,6 @@ impl ToolCache {
     /// What the archive of a version is recognised by, as long as it is not written anew; `None` where there is none.
     #[must_use]
     pub fn stamp(&self, version: &ToolVersion) -> Option<FileStamp> {
-        self.identity(version)
-    }
-
-    pub(super) fn identity(&self, version: &ToolVersion) -> Option<FileStamp> {
         let metadata = fs::metadata(self.path(version));
         metadata.ok().map(|metadata| FileStamp::from(&metadata))
     }

@@ -1,4 +1,4 @@
-//! The tools that stay at agents: who has which of them warm, and for how long an idle agent leaves a task to one of those.
+//! The tools that stay at agents: which agent has which tool warm, and how long an idle agent leaves a task to such an agent.
 //!
 //! An agent says with each heartbeat which tools stay at it. In between, the result of a run tells: its tool is warm, or has ended with
 //! the run. An agent that is lost or has left has none.
