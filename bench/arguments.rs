@@ -99,4 +99,7 @@ pub(crate) enum Part {
         #[arg(long)]
         count: usize,
     },
+    /// A tool that stays
+    #[command(name = "serve-tasks", hide = true)]
+    Tasks,
 }

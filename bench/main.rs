@@ -112,6 +112,7 @@ fn measure(file: PathBuf, wanted: &Measurement) -> Result<ExitCode, BenchError> 
 
 fn run_part(file: &Path, part: Part) -> Result<(), BenchError> {
     let served = match part {
+        Part::Tasks => case::warm::serve(),
         Part::Echo { of, answer_bytes } => echo::serve(of, answer_bytes),
         Part::Agents { count: 1 } => simulated_agents::serve_one(&load(file)?),
         Part::Agents { count } => simulated_agents::serve_many(&load(file)?, count),

@@ -63,6 +63,11 @@ impl Place {
         self.tool_with_files((name, script), 0, 0)
     }
 
+    /// A tool that stays.
+    pub(crate) fn tool_that_stays(&self, (name, script): (&str, &str)) -> Result<PathBuf, BenchError> {
+        self.packed(name, script, |source| write(&source.join("tool.toml"), b"[stay]\n"))
+    }
+
     /// A tool with `files` files of `bytes` bytes each.
     pub(crate) fn tool_with_files(
         &self,
@@ -70,27 +75,37 @@ impl Place {
         files: usize,
         bytes: usize,
     ) -> Result<PathBuf, BenchError> {
+        self.packed(name, script, |source| {
+            // Incompressible content, as in most tools of this size. Seeded, so that it is the same in each run.
+            let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+            let mut content = vec![0; bytes];
+            for file in 0..files {
+                let folder = source.join(format!("part-{}", file / 50));
+                fs::create_dir_all(&folder).map_err(BenchError::io(format!("make {}", folder.display())))?;
+                random.fill(content.as_mut_slice());
+                write(&folder.join(format!("file-{file}")), &content)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Packs `run.sh` and what `add` puts beside it.
+    fn packed(
+        &self,
+        name: &str,
+        script: &str,
+        add: impl FnOnce(&Path) -> Result<(), BenchError>,
+    ) -> Result<PathBuf, BenchError> {
         let source = self.folder.join("sources").join(name);
         if source.exists() {
             return Ok(source);
         }
         make(&source)?;
         let run = source.join(RUN_SCRIPT);
-        let write = |path: &Path, content: &[u8]| {
-            fs::write(path, content).map_err(BenchError::io(format!("write {}", path.display())))
-        };
         write(&run, script.as_bytes())?;
         fs::set_permissions(&run, fs::Permissions::from_mode(0o755))
             .map_err(BenchError::io("make run.sh executable"))?;
-        // Incompressible content, as in most tools of this size. Seeded, so that it is the same in each run.
-        let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
-        let mut content = vec![0; bytes];
-        for file in 0..files {
-            let folder = source.join(format!("part-{}", file / 50));
-            fs::create_dir_all(&folder).map_err(BenchError::io(format!("make {}", folder.display())))?;
-            random.fill(content.as_mut_slice());
-            write(&folder.join(format!("file-{file}")), &content)?;
-        }
+        add(&source)?;
         tools::pack(&source, &self.tools().join(format!("{name}.tar.gz")), &self.limits)?;
         Ok(source)
     }
@@ -101,6 +116,10 @@ impl Drop for Place {
         // A folder that could not be removed stays among the temporary files.
         let _ = removal::remove(&self.folder);
     }
+}
+
+fn write(path: &Path, content: &[u8]) -> Result<(), BenchError> {
+    fs::write(path, content).map_err(BenchError::io(format!("write {}", path.display())))
 }
 
 fn make(folder: &Path) -> Result<(), BenchError> {

@@ -14,6 +14,15 @@ command -v rsync >/dev/null || missing+=(rsync)
 command -v git >/dev/null || missing+=(git)
 # The pages of the manual run in a network of their own.
 command -v ip >/dev/null || [[ -x /usr/sbin/ip ]] || missing+=(iproute2)
+# The clients in C and Go (examples/clients) use libzmq and jansson, the one in Java uses Gson.
+command -v pkg-config >/dev/null || missing+=(pkg-config)
+pkg-config --exists libzmq 2>/dev/null || missing+=(libzmq3-dev)
+pkg-config --exists jansson 2>/dev/null || missing+=(libjansson-dev)
+! command -v javac >/dev/null || [[ -e /usr/share/java/gson.jar ]] || missing+=(libgoogle-gson-java)
+# The tests of the page drive a Chromium, and check it with axe-core from the registry of npm.
+command -v chromium >/dev/null || missing+=(chromium)
+command -v chromedriver >/dev/null || missing+=(chromium-driver)
+command -v npm >/dev/null || missing+=(npm)
 if ((${#missing[@]})); then
     as_root=()
     ((EUID == 0)) || as_root=(sudo)

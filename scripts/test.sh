@@ -22,7 +22,7 @@ if ! command -v cargo >/dev/null; then
 fi
 
 # The examples of the crates that stand alone.
-cargo test --quiet --doc -p base -p proc -p zmtp
+cargo test --quiet --doc -p base -p proc -p zmtp -p llts-client
 
 # nextest runs each test in a process of its own and ends with one summary; cargo test does too, with a summary for each file.
 if cargo nextest --version >/dev/null 2>&1; then

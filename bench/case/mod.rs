@@ -16,6 +16,7 @@ mod start;
 mod submit;
 mod tdf;
 mod throughput;
+pub(crate) mod warm;
 
 use super::{Bench, BenchError, Row};
 
@@ -54,11 +55,13 @@ pub(crate) enum Case {
     Clients,
     /// Tasks in Redis, against xargs and plain commands.
     Tdf,
+    /// Tasks of a tool that stays, against processes.
+    Warm,
 }
 
 impl Case {
     /// All cases, in the order of the table.
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::Throughput,
         Self::Start,
         Self::End,
@@ -75,6 +78,7 @@ impl Case {
         Self::Echo,
         Self::Clients,
         Self::Tdf,
+        Self::Warm,
     ];
 
     /// Its name.
@@ -97,6 +101,7 @@ impl Case {
             Self::Echo => "echo",
             Self::Clients => "clients",
             Self::Tdf => "tdf",
+            Self::Warm => "warm",
         }
     }
 
@@ -120,6 +125,7 @@ impl Case {
             Self::Echo => "pipelined messages, 64 and 512 in flight, against libzmq",
             Self::Clients => "processor time of the controller for a query of one of 8 REQ clients",
             Self::Tdf => "tasks in Redis: programs, claims, round trips, latencies, a long queue",
+            Self::Warm => "tasks of a tool that stays, against processes",
         }
     }
 
@@ -146,6 +152,7 @@ impl Case {
             Self::Echo => echo::run(bench),
             Self::Clients => clients::run(bench),
             Self::Tdf => tdf::run(bench),
+            Self::Warm => warm::run(bench),
         };
         match measured {
             Ok(rows) => Ok(rows.into_iter().map(|row| Row::Measured(self, row)).collect()),

@@ -10,7 +10,7 @@ use testkit::{Place, Said, Start as _, eventually, names};
 const BENCH: &str = env!("CARGO_BIN_EXE_llts-bench");
 
 /// Each case, as the help names it.
-const CASES: [&str; 16] = [
+const CASES: [&str; 17] = [
     "throughput",
     "start",
     "end",
@@ -27,6 +27,7 @@ const CASES: [&str; 16] = [
     "echo",
     "clients",
     "tdf",
+    "warm",
 ];
 
 /// A home with the program of the service, which is built beside the benchmark.

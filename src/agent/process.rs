@@ -31,10 +31,10 @@ use nix::sys::signal::Signal;
 use super::outputs::Lifetime;
 use super::workspace::{Workspace, WorkspaceError};
 use crate::slot::{Effect, Ending, Settings, Slot};
-use api::client::transport;
 use api::config::Config;
 use api::reload::Reload;
 use api::tools::ToolsFolder;
+use api::transport;
 use api::trust::{Part, Untrusted};
 use api::wire::requests::Sender;
 use api::wire::requests::kill::TASK_KILL;
@@ -238,6 +238,10 @@ impl Agent {
                 continue;
             }
             self.guard_keeper.replace_guard(clock::now().mono, self.runner.is_idle());
+            if self.runner.has_no_folder() {
+                self.slot.handle_stop(clock::now_with_suspend());
+                continue;
+            }
             let ready = self.wait(signals);
             self.receive();
             self.check_denial()?;

@@ -168,6 +168,23 @@ impl Workspace {
         &self.path
     }
 
+    /// Whether the folder was removed since it was opened. It takes one call of the system.
+    #[must_use]
+    pub fn is_removed(&self) -> bool {
+        rustix::fs::fstat(&self.folder).is_ok_and(|about| about.st_nlink == 0)
+    }
+
+    /// Whether the folder was removed or moved since it was opened.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        let (named, open) = (rustix::fs::stat(&self.path), rustix::fs::fstat(&self.folder));
+        match (named, open) {
+            (Ok(named), Ok(open)) => (named.st_dev, named.st_ino) != (open.st_dev, open.st_ino),
+            (Err(error), _) => error == Errno::NOENT,
+            (_, Err(_)) => false,
+        }
+    }
+
     /// Makes the folder of a run, empty and for the owner only. A folder of the same name, left by an agent that died, is
     /// moved to the trash; hand that remainder to a [`Remover`].
     ///

@@ -36,7 +36,7 @@ use std::path::{Path, PathBuf};
 
 pub use error::{ConfigError, Origin};
 pub use home::is_configured;
-pub use http::HttpSection;
+pub use http::{HttpOpening, HttpSection};
 pub use layers::TOOL_VARIABLE_PREFIX;
 pub use lists::{ListServerSection, ListsSection};
 pub use network::{Exposure, LocalSocket, NetworkSection, key_variables};

@@ -171,11 +171,13 @@ pub enum IncidentKind {
     Outdated,
     /// The clock of an agent differs from that of the controller.
     ClockSkew,
+    /// The disk of an agent has no room for a task.
+    AgentDisk,
 }
 
 impl IncidentKind {
     /// All kinds. Their positions are stored, so add new ones at the end.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Started,
         Self::Stopped,
         Self::Crashed,
@@ -195,6 +197,7 @@ impl IncidentKind {
         Self::StoreFromElsewhere,
         Self::Outdated,
         Self::ClockSkew,
+        Self::AgentDisk,
     ];
 }
 

@@ -46,6 +46,8 @@ pub struct Policy {
     /// Whether the standard error of a run goes where its standard output goes: `__MERGE__`. Its agent reads this from
     /// the fields, too.
     pub merge: bool,
+    /// Whether a first run may start before the submit is stored, although it has a key: `__EAGER__`.
+    pub eager: bool,
 }
 
 /// Moments relative to the acceptance of a task.
@@ -135,6 +137,8 @@ impl Policy {
         "END_SIGNAL" Signal(end_signal) false
             "The first signal to a run that is to end, TERM, INT, HUP, QUIT, USR1 or USR2; SIGKILL follows"
         "MERGE" Truth(merge) false "Standard error goes where standard output goes, in the order in which they are written"
+        "EAGER" Truth(eager) false
+            "Start at once, although --submit-key is given: a controller killed before the submit is on disk may run it twice"
     };
 
     /// The policy of a task that is accepted at this moment.

@@ -35,6 +35,12 @@ impl Skew {
         (-9.007_199_254_740_992e15..9.007_199_254_740_992e15).contains(&micros).then(|| Self(micros.round() as i64))
     }
 
+    /// Whether it is less than half a second, even if the measurement is off by `uncertainty`.
+    #[must_use]
+    pub fn is_below(self, uncertainty: Duration) -> bool {
+        Duration::from_micros(self.0.unsigned_abs()).saturating_add(uncertainty) < TOLD_FROM / 2
+    }
+
     /// Whether it exceeds a second, even if the measurement is off by `uncertainty`.
     #[must_use]
     pub fn is_above(self, uncertainty: Duration) -> bool {

@@ -184,6 +184,9 @@ pub const OFFSET: &str = "__OFFSET__";
 pub const BEFORE: &str = "__BEFORE__";
 pub const LIMIT: &str = "__LIMIT__";
 pub const CURSOR: &str = "__CURSOR__";
+pub const WHOLE: &str = "__WHOLE__";
+pub const ENDS: &str = "__ENDS__";
+pub const HINT: &str = "__HINT__";
 pub const STREAM: &str = "__STREAM__";
 pub const BYTES: &str = "__BYTES__";
 pub const TEXT: &str = "__TEXT__";
@@ -345,6 +348,7 @@ pub const fn incident(kind: IncidentKind) -> &'static str {
         IncidentKind::StoreFromElsewhere => "STORE_FROM_ELSEWHERE",
         IncidentKind::Outdated => "OUTDATED",
         IncidentKind::ClockSkew => "CLOCK_SKEW",
+        IncidentKind::AgentDisk => "AGENT_DISK_FULL",
     }
 }
 

@@ -40,6 +40,7 @@ use api::tools::{Limits, survey};
 use api::wire::{Refusal, tool_manifest};
 use base::code::Code;
 use base::{ToolDigest, ToolManifest, ToolName, ToolPaths};
+use proc::files::disk_room::{self, above_reserve};
 use proc::files::file_digest::digest_of;
 use proc::files::file_stamp::FileStamp;
 
@@ -94,6 +95,16 @@ impl ArchiveStore {
             stored.pushed.extend(held);
         }
         Ok(stored)
+    }
+
+    /// The sentence of a disk that has no more room than its reserve.
+    fn little_room(&self) -> Option<String> {
+        let above = File::open(&self.dir).and_then(|dir| above_reserve(&dir, self.disk_reserve)).ok()?;
+        let free = disk_room::free(&self.dir).filter(|_| above == 0)?;
+        Some(format!(
+            "the disk of {} has {free} bytes free, no more than its reserve (DISK_RESERVE)",
+            self.dir.display()
+        ))
     }
 
     fn path(&self, digest: &ToolDigest) -> PathBuf {

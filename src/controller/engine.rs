@@ -171,7 +171,7 @@ impl Controller {
             relations: Relations::numbered_from(id),
             graphs: Graphs::default(),
             archives: Archives::default(),
-            readers: Readers::default(),
+            readers: Readers::of_start(id),
             turn: Turn::default(),
         }
     }
@@ -232,6 +232,7 @@ impl Controller {
         self.plan_discards(now);
         self.write_end_lines(now);
         self.plan(now);
+        self.plan_look(now);
     }
 
     /// The log lines since the last call; see [`base::journal`].
@@ -271,11 +272,12 @@ impl Controller {
 
     fn do_what_is_due(&mut self, now: Now) {
         // A search sets its deadline anew at once, so each reason is handled once per call only.
-        let mut scanned = false;
+        let (mut scanned, mut looks) = (false, false);
         while let Some(timer) = self.turn.pop_due(now.mono) {
             match timer {
                 Timer::Scan if std::mem::replace(&mut scanned, true) => {
-                    return self.turn.set_timer(Timer::Scan, now.mono);
+                    self.turn.set_timer(Timer::Scan, now.mono);
+                    break;
                 }
                 Timer::Scan => self.continue_scans(now),
                 // The end of every event continues them.
@@ -290,7 +292,9 @@ impl Controller {
                 Timer::EndLines => self.sum_up_ends(),
                 Timer::Slots => self.look_at_slots(now),
                 Timer::ApplyWait(agent) => self.unpark(&agent),
-                Timer::QueryWait(ticket) => self.answer_waiter(ticket),
+                Timer::QueryWait(ticket) => self.end_query_wait(now, ticket),
+                // It sees what the others do.
+                Timer::Look => looks = true,
                 Timer::OutputWait(ticket) => self.end_output_wait(ticket),
                 Timer::ToolDiscard(digest) => self.discard_tool(digest),
                 Timer::RunTime(task) => self.kill(now, task, &KillCause::TimedOut),
@@ -300,10 +304,13 @@ impl Controller {
                 Timer::Retention => {
                     self.retain(now);
                     if self.turn.next_timer().is_some_and(|(at, timer)| at <= now.mono && *timer == Timer::Retention) {
-                        return;
+                        break;
                     }
                 }
             }
+        }
+        if looks {
+            self.look(now);
         }
     }
 }

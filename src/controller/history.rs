@@ -83,6 +83,8 @@ pub struct History {
     /// `None` if there is no history.
     jobs: Option<Sender<Job>>,
     answers: Receiver<(Address, Vec<u8>)>,
+    /// The incidents of this process, for the loop.
+    noted: Receiver<Incident>,
     bell: Arc<Bell>,
     waiting: usize,
     thread: Option<JoinHandle<()>>,
@@ -101,22 +103,31 @@ impl History {
     ) -> io::Result<(Self, Option<Feed>)> {
         let bell = Arc::new(Bell::new()?);
         let (outgoing, answers) = mpsc::channel();
+        let (to_loop, noted) = mpsc::channel();
+        let rings = Arc::clone(&bell);
+        let tell = move |incident: Incident| {
+            // A loop that has ended shows no more.
+            let _ = to_loop.send(incident);
+            rings.ring();
+        };
         if limits.keep_days == 0 {
-            return Ok((Self { jobs: None, answers, bell, waiting: 0, thread: None }, None));
+            incidents::listen(Some(Box::new(tell)));
+            return Ok((Self { jobs: None, answers, noted, bell, waiting: 0, thread: None }, None));
         }
         let folder = Folder::of(state_dir);
         let progress = Arc::new(Progress::default());
         let (jobs, incoming) = mpsc::channel();
         let asks = start_reader(folder.clone(), limits, jobs.clone(), outgoing, Arc::clone(&bell))?;
         let mut writer = Writer::new(folder, limits, Arc::clone(&progress), asks);
-        writer.begin(now, stored);
+        tell(writer.begin(now, stored));
         let thread = std::thread::Builder::new().name("history".to_owned()).spawn(move || writer.run(&incoming))?;
-        let noted = jobs.clone();
+        let kept = jobs.clone();
         incidents::listen(Some(Box::new(move |incident| {
-            let _ = noted.send(Job::Incident(incident));
+            let _ = kept.send(Job::Incident(incident.clone()));
+            tell(incident);
         })));
         let feed = Feed::new(jobs.clone(), progress);
-        Ok((Self { jobs: Some(jobs), answers, bell, waiting: 0, thread: Some(thread) }, Some(feed)))
+        Ok((Self { jobs: Some(jobs), answers, noted, bell, waiting: 0, thread: Some(thread) }, Some(feed)))
     }
 
     /// Begins to answer a question.
@@ -141,7 +152,12 @@ impl History {
         self.waiting == 0
     }
 
-    /// The next answer, if there is one. The descriptor wakes a loop once for all of them.
+    /// The next incident of this process, if there is one.
+    pub fn poll_incident(&mut self) -> Option<Incident> {
+        self.noted.try_recv().ok()
+    }
+
+    /// The next answer, if there is one. The descriptor wakes a loop once for all of them, and for incidents.
     pub fn poll_answer(&mut self) -> Option<(Address, Vec<u8>)> {
         self.bell.take();
         let answer = self.answers.try_recv().ok()?;

@@ -28,6 +28,7 @@ pub use error::ControllerError;
 use idle::Idle;
 pub use settings::field_limits;
 use stopping::Ending;
+pub use succession::LOCK;
 
 use super::archives::Archives;
 use super::door::{Address, Change, Doors, Request, ZmtpDoor};
@@ -36,10 +37,10 @@ use super::hosted::{Guest, Host, House};
 use super::metrics::Metrics;
 use super::store::{CommitError, Store, Writer};
 use crate::engine::{Controller, Departure, Record, Route, Sequencer};
-use api::client::transport;
 use api::config::Config;
 use api::reload::Reload;
 use api::tools::Limits;
+use api::transport;
 use api::trust;
 use api::trust::Part;
 use api::wire::page::PageBytes;
@@ -50,6 +51,7 @@ use api::wire::rights::Repeated;
 use base::words::kind;
 use base::{GraphChange, IncidentKind, JobStatus, Mono, Now, span};
 use proc::files::disk_room;
+use proc::own_program::OwnProgram;
 use proc::signals::{RETIRE, Signals};
 use proc::{clock, incidents, logging};
 use zmtp::push_io::Pusher;
@@ -65,7 +67,13 @@ const REQUEST_BYTES_PER_TURN: usize = 131_072;
 ///
 /// # Errors
 /// [`ControllerError`], when it cannot start.
-pub fn run(config: &Config, handover: Option<i32>, reload: &Reload, hosts: &[Host]) -> Result<(), ControllerError> {
+pub fn run(
+    config: &Config,
+    handover: Option<i32>,
+    reload: &Reload,
+    program: OwnProgram,
+    hosts: &[Host],
+) -> Result<(), ControllerError> {
     // This comes before any thread is started, so that all of them leave these signals to the loop.
     let own = [Signal::SIGTERM, Signal::SIGINT, RETIRE];
     let mut signals = Signals::install(&[&own, Reload::signal().as_slice()].concat())?;
@@ -92,12 +100,12 @@ pub fn run(config: &Config, handover: Option<i32>, reload: &Reload, hosts: &[Hos
         History::start(&config.paths.state_dir, settings::history(config), clock::now(), &stored.tasks)?;
     let controller = Controller::restore(settings::engine(config), rand::random(), clock::now(), stored);
     // What only a scrape shows is measured only where there can be one.
-    let metrics = config.http.enabled.then(|| {
+    let metrics = transport::opens_http(config).then(|| {
         let (metrics, pushed) = Metrics::new();
         pusher.measure(pushed);
         Arc::new(metrics)
     });
-    let mut house = House { config, rules: &rules, metrics: metrics.clone(), listener };
+    let mut house = House { config, rules: &rules, program, metrics: metrics.clone(), listener };
     let guests = hosts.iter().filter_map(|host| host(&mut house).transpose());
     let guests: Vec<Guest> = guests.collect::<Result<_, _>>().map_err(ControllerError::Guest)?;
     announce(config, [ports.requests(), ports.broadcasts()], &guests)?;
@@ -177,11 +185,12 @@ impl Service {
             if document_ready {
                 self.take_documents(now);
             }
+            self.archives.look_at_room(now.mono);
             if archives_ready {
                 self.take_archives(now);
             }
             if history_ready {
-                self.take_history();
+                self.take_history(now);
             }
             self.pusher.turn(now.mono, pushes_ready);
             self.acknowledge(now);
@@ -274,12 +283,15 @@ impl Service {
     }
 
     /// Sends the answers of the history.
-    fn take_history(&mut self) {
+    fn take_history(&mut self, now: Now) {
         while let Some((to, body)) = self.history.poll_answer() {
             if let Err(why) = self.doors.send(to, body, Duration::ZERO) {
                 log::debug!("an answer of the history was not sent: {why:?}");
                 self.dropped += 1;
             }
+        }
+        while let Some(incident) = self.history.poll_incident() {
+            self.sequencer.handle_incident(now, incident);
         }
     }
 
@@ -305,7 +317,8 @@ impl Service {
             Ok(records) => {
                 self.stored = records;
                 let since = self.sequencer.trouble_since();
-                let recovered = self.sequencer.handle_stored(now);
+                let has_room = since.is_none() || !disk_room::is_short(&self.state_dir);
+                let recovered = self.sequencer.handle_stored(now, has_room);
                 if let Some(since) = since.filter(|_| recovered) {
                     let sentence = format!("the store can be written again, after {}", span(now.wall.since(since)));
                     log::info!("{sentence}");
@@ -317,7 +330,7 @@ impl Service {
                 let is_new = self.sequencer.handle_trouble(now, &why, records);
                 if is_new {
                     log::error!("the store cannot be written: {why}; submits are refused until it can");
-                    incidents::note(IncidentKind::StoreTrouble, format!("the store cannot be written: {why}"));
+                    incidents::note(IncidentKind::StoreTrouble, format!("the store could not be written: {why}"));
                 }
             }
             Err((fatal, _)) => return Err(fatal.into()),

@@ -7,6 +7,7 @@
 //! reading too early ([`wal`]), nor one that was cut ([`promise`]), nor a row with a wrong checksum is accepted. [`Salvage`] makes a new store from the readable
 //! rest.
 
+mod backup;
 mod checkpoint;
 mod epoch;
 mod error;
@@ -27,6 +28,7 @@ use std::sync::atomic::Ordering;
 use rusqlite::hooks::Wal;
 use rusqlite::{Connection, OpenFlags, params};
 
+pub use self::backup::{copy, copy_database};
 use self::checkpoint::Checkpointer;
 pub use self::error::{CommitError, StoreError};
 use self::promise::{Cut, Promise, Teller};
@@ -150,6 +152,10 @@ impl Store {
                         }
                     }
                 }
+            }
+            if rows == 0 {
+                // A look whether the store can be written again: as it is, but written.
+                schema::touch(&transaction)?;
             }
             transaction.commit()
         };

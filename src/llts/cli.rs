@@ -21,7 +21,6 @@ mod rows;
 mod selection;
 mod tails;
 mod waiting;
-mod watch;
 
 mod about;
 mod agent;
@@ -56,6 +55,7 @@ mod list;
 mod logs;
 mod manual;
 mod map;
+mod open;
 mod pause;
 mod progress;
 mod query;
@@ -72,6 +72,7 @@ mod submit;
 mod supervise;
 mod tool;
 mod tool_help;
+mod top;
 mod up;
 mod wait;
 
@@ -84,7 +85,6 @@ use clap::Parser;
 use crate::service::supervisor;
 use crate::service::supervisor::Abandoned;
 use api::config::{Config, ConfigError, Sources};
-use api::contexts::Contexts;
 use api::home::Home;
 use api::tools;
 use base::{os_text, printable, printable_lines, shortened};
@@ -242,14 +242,10 @@ fn begin(mut global: Global, command: &Command, verb: &str) -> Result<Session, F
 /// Finds the home and reads the configuration there.
 fn configure(global: &mut Global, command: &Command) -> Result<(Home, Config, Sources), Failure> {
     let usage = |error: ConfigError| Failure::usage(error.to_string());
-    let of_task = command.place() != Place::Service && global.is_in_task();
-    if of_task
-        && command.place() == Place::Controller
-        && global.config.is_none()
-        && let Some(home) = Home::of_task(global.home.as_deref())
+    if command.place() == Place::Controller
+        && let Some(of_task) = global.named().of_task()?
     {
-        let (config, sources) = Config::of_environment().map_err(usage)?;
-        return Ok((home, config, sources));
+        return Ok(of_task);
     }
     let mut home = match Home::find(global.home.as_deref(), global.config.as_deref()) {
         // It reports the home as it is.
@@ -268,9 +264,8 @@ fn configure(global: &mut Global, command: &Command) -> Result<(Home, Config, So
         _ => load(global, &home, command),
     }
     .map_err(usage)?;
-    if of_task {
-        // The address is that of the task, and so are the keys for it.
-        config.network.curve_client = Config::of_environment().map_err(usage)?.0.network.curve_client;
+    if command.place() != Place::Service {
+        global.named().use_keys_of_task(&mut config)?;
     }
     Ok((home, config, sources))
 }
@@ -330,12 +325,9 @@ fn obey_or_refuse(global: &Global, command: &Command) -> Result<(), Failure> {
 
 /// A named context stands for the address of a controller and the keys for it.
 fn use_context(global: &mut Global, config: &mut Config) -> Result<(), Failure> {
-    let Some(name) = global.context()? else { return Ok(()) };
-    let contexts = Contexts::read().map_err(|error| Failure::usage(error.to_string()))?;
-    let context = contexts.get(&name).map_err(|error| Failure::usage(error.to_string()))?;
-    config.network.curve_client = context.keys();
-    let address = term::connect::parse(&context.address);
-    global.set_controller(address.map_err(|why| Failure::usage(format!("the context {name}: {why}")))?);
+    if let Some(address) = global.named().use_context(config)? {
+        global.set_controller(address);
+    }
     Ok(())
 }
 
@@ -368,8 +360,9 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Job(args) => job::run(session, &args),
         Command::Stats => stats::run(session),
         Command::Status(args) => status::run(session, &args),
-        Command::Top(args) => status::top(session, &args),
+        Command::Top(args) => top::run(session, &args),
         Command::Info => info::run(session),
+        Command::Open(args) => open::run(session, &args),
         Command::Doctor => doctor::run(session),
         Command::Service(args) => service::run(session, &args),
         Command::Init(args) => init::run(session, &args),

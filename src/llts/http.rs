@@ -9,17 +9,24 @@
 //! ```
 
 mod access;
+mod beside;
 mod events;
 mod listener;
+mod login;
+mod page;
 mod places;
+mod port;
 mod server;
-mod token;
+mod session;
+pub(crate) mod token;
+mod view;
 
 use std::collections::HashMap;
 use std::error::Error;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::thread::JoinHandle;
@@ -30,9 +37,10 @@ use tokio::sync::{oneshot, watch};
 use self::access::Access;
 use self::events::{Event, Events};
 use self::server::{Server, ToLoop};
+pub(crate) use self::session::Grant;
+use self::session::Tokens;
 pub use self::token::TokenError;
-use api::config::{Config, Exposure};
-use api::wire::rules::Rules;
+use api::config::{Config, Exposure, HttpOpening};
 use controller::door::{Call, Change, Door};
 use controller::hosted::{Guest, House, Ready};
 use controller::metrics::Metrics;
@@ -42,6 +50,9 @@ use zmtp::port::Unsendable;
 
 /// The file with the token in STATE_DIR.
 const TOKEN_FILE: &str = "http.token";
+
+/// The file with the token for reading only in STATE_DIR.
+const READ_TOKEN_FILE: &str = "http.read.token";
 
 /// Why the door cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -68,9 +79,25 @@ pub enum HttpError {
 /// [`HttpError`].
 pub fn host(house: &mut House<'_>) -> Result<Option<Guest>, Box<dyn Error + Send + Sync>> {
     let Some(metrics) = house.metrics.clone() else { return Ok(None) };
-    let http = Http::start(house.config, house.rules, &metrics, house.listener.take())?;
+    let http = match Http::start(house, &metrics) {
+        // A service whose configuration does not ask for the door does not fail for it.
+        Err(error) if house.config.http.opening == HttpOpening::Auto => {
+            log::warn!("{error}; the service runs without its HTTP door and its page");
+            return Ok(None);
+        }
+        http => http?,
+    };
     let ready = Ready::Address(format!("http http://{}", http.address));
     Ok(Some(Guest { ready, door: Some(Box::new(http)), stop_before: None, stop_after: None }))
+}
+
+/// The file of the token that lets its holder do this.
+pub(crate) fn token_file(config: &Config, grant: Grant) -> PathBuf {
+    let state_dir = &config.paths.state_dir;
+    match grant {
+        Grant::Change => config.http.token_file.clone().unwrap_or_else(|| state_dir.join(TOKEN_FILE)),
+        Grant::Read => state_dir.join(READ_TOKEN_FILE),
+    }
 }
 
 /// The HTTP door.
@@ -95,36 +122,36 @@ pub struct Http {
 }
 
 impl Http {
-    /// Listens, and serves connections. `before` is the listener of the program before this one in this process.
+    /// Listens, and serves connections.
     ///
     /// # Errors
     /// [`HttpError`].
-    pub fn start(
-        config: &Config,
-        rules: &Rules,
-        metrics: &Arc<Metrics>,
-        before: Option<TcpListener>,
-    ) -> Result<Self, HttpError> {
+    pub fn start(house: &mut House<'_>, metrics: &Arc<Metrics>) -> Result<Self, HttpError> {
+        let config = house.config;
         let http = &config.http;
-        let token_file = http.token_file.clone().unwrap_or_else(|| config.paths.state_dir.join(TOKEN_FILE));
+        let state_dir = &config.paths.state_dir;
+        let read = token_file(config, Grant::Read);
+        let tokens = Tokens {
+            change: token::read(&token_file(config, Grant::Change), http.token_file.is_none())?,
+            read: token::read(&read, true)?,
+        };
+        let failed = |source| HttpError::Listen { address: http.address, source };
+        let listener = port::listen(http, state_dir, house.listener.take()).map_err(failed)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
         let is_local = !http.is_open();
         let access = Access {
-            token: token::read(&token_file, http.token_file.is_none())?,
+            tokens,
+            cookie: format!("llts-{}", address.port()),
             is_local,
             loopback: config.network.loopback,
             may_ask: is_local && config.controller.requests.is_some() && config.exposure() != Exposure::Keys,
         };
-        let failed = |source| HttpError::Listen { address: http.address, source };
-        let is_ours =
-            |found: SocketAddr| found.ip() == http.address.ip() && [0, found.port()].contains(&http.address.port());
-        let before = before.filter(|listener| listener.local_addr().is_ok_and(is_ours));
-        let listener = before.map_or_else(|| TcpListener::bind(http.address), Ok).map_err(failed)?;
-        listener.set_nonblocking(true)?;
-        let address = listener.local_addr()?;
-        let (bell, events) = (Arc::new(Bell::new()?), Arc::new(Events::new(http.events_bytes_max)));
+        let (bell, events) =
+            (Arc::new(Bell::new()?), Arc::new(Events::new(http.events_bytes_max, http.opening == HttpOpening::Always)));
         let (to_loop, inbox) = mpsc::channel();
         let (running, stopping) = watch::channel(());
-        let server = Server::new(config, rules.clone(), access, (to_loop, &bell), &events, metrics, stopping);
+        let server = Server::new(house, access, (to_loop, &bell), &events, metrics, stopping);
         let served = listener.try_clone()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let thread = std::thread::Builder::new().name("http".to_owned()).spawn(move || {
@@ -193,6 +220,9 @@ impl Door for Http {
 
     fn show(&mut self, change: &Change<'_>) {
         self.metrics.changed(change.record);
+        if !self.events.is_wanted(change.number) {
+            return;
+        }
         // Our messages are JSON, which is UTF-8.
         let Ok(message) = std::str::from_utf8(change.message()) else { return };
         let hidden = change.hidden_message().and_then(|hidden| String::from_utf8(hidden).ok());

@@ -39,10 +39,13 @@
 //!
 //! 1. [`cli::run()`] reads the arguments, finds the home and the configuration, and makes a [`term::session::Session`].
 //! 2. `cli/submit.rs` makes a [`Submission`](api::wire::requests::submit::Submission) of tool, parameters, policy and a submit key.
-//! 3. `cli/hand_over.rs` asks the controller, and asks again after a lost answer: the key makes one task of both.
+//! 3. [`Client::submit`](llts_client::Client::submit) asks the controller, and asks again after a lost answer: the key makes one task of both.
+//!    `cli/hand_over.rs` prints the warnings.
 //! 4. The controller answers when the task is on the disk. The command prints the id.
 //! 5. A refusal becomes a [`Failure`](term::exit::Failure) with the sentence of the controller and exit code 4.
 
+mod backup;
+mod beside;
 pub mod cli;
 pub mod compose;
 pub mod http;

@@ -36,16 +36,16 @@ use std::ffi::OsString;
 use std::io::{self, Read, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::process::{PidfdFlags, pidfd_open};
 
 use super::clock;
+use super::own_program::OwnProgram;
 use super::process::{ProcessId, close_all_on_exec};
 use super::signals::{STOP, Signals, with_clean_mask};
-use super::supervised::HOME_VARIABLE;
 use crate::readable;
 
 /// Time limit for the end of a released guard, which has nothing else to do.
@@ -65,9 +65,7 @@ pub enum GuardError {
 /// How to start a guard of this process.
 #[derive(Clone, Debug)]
 pub struct GuardPlan {
-    /// Determined once: after a rebuild, `/proc/self/exe` would name a deleted file.
-    program: PathBuf,
-    config: Option<PathBuf>,
+    program: OwnProgram,
     duty: Vec<OsString>,
     is_of_a_guest: bool,
     environment: Vec<(&'static str, OsString)>,
@@ -80,17 +78,10 @@ pub struct Guard {
 }
 
 impl GuardPlan {
-    /// A guard for an agent, which runs this `llts` program with this configuration file, if one was named.
+    /// A guard for an agent.
     #[must_use]
-    pub const fn new(program: PathBuf, config: Option<PathBuf>) -> Self {
-        Self { program, config, duty: Vec::new(), is_of_a_guest: false, environment: Vec::new() }
-    }
-
-    /// The same, with the configuration of this home.
-    #[must_use]
-    pub fn at_home(mut self, home: &Path) -> Self {
-        self.environment.push((HOME_VARIABLE, home.into()));
-        self
+    pub const fn new(program: OwnProgram) -> Self {
+        Self { program, duty: Vec::new(), is_of_a_guest: false, environment: Vec::new() }
     }
 
     /// The same, for the ephemeral service in this folder, with the environment of that service.
@@ -133,10 +124,7 @@ impl GuardPlan {
         close_all_on_exec().map_err(io::Error::from)?;
         let of = ProcessId::own().map_err(io::Error::from)?;
         let (line, its_end) = UnixStream::pair()?;
-        let mut command = Command::new(&self.program);
-        if let Some(config) = &self.config {
-            command.arg("--config").arg(config);
-        }
+        let mut command = self.program.command();
         command.args(["guard", "--pid", &of.pid.to_string(), "--start-time", &of.start_time.to_string()]);
         command.args(&self.duty).envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(OwnedFd::from(its_end)).stdout(Stdio::null());
@@ -282,7 +270,7 @@ pub fn watch(process: ProcessId, line: impl AsFd, mut end_run: impl FnMut(Proces
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::Child;
+    use std::process::{Child, Command};
 
     fn sleeper() -> (Child, ProcessId) {
         let child = Command::new("sleep").arg("600").spawn().unwrap();

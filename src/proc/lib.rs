@@ -15,7 +15,7 @@
 //! | [`lock`] | one service per folder, by a lock that dies with its holder |
 //! | [`logging`], [`incidents`] | the log of a process, and what its operator must know |
 //! | [`clock`] | the only place that reads the time |
-//! | [`takeover`], [`supervised`], [`lending`], [`idle_stop`], [`systemd`], [`first_process`] | a process and those above it: its successor, its supervisor, the system |
+//! | [`own_program`], [`takeover`], [`supervised`], [`lending`], [`idle_stop`], [`systemd`], [`first_process`] | a process and those around it: other commands of its program, its successor, its supervisor, the system |
 //! | [`stdio`], [`terminal`] | the streams and the terminal of a caller, for a command in another process on the machine |
 //! | [`limits`], [`sqlite`], [`temp_dir`], [`tls_roots`] | settings of the system and its libraries |
 //! | [`own_addresses`], [`port_holder`], [`socket_owner`], [`visitor`] | addresses of this machine, and the processes behind TCP ports and connections |
@@ -91,6 +91,7 @@ pub mod lock;
 pub mod logging;
 pub mod one_job;
 pub mod own_addresses;
+pub mod own_program;
 pub mod port_holder;
 pub mod process;
 pub mod readable;

@@ -136,6 +136,19 @@ impl StateLock {
         Ok(Self { file })
     }
 
+    /// Waits until no process has the lock, on this machine or another one that has the folder too.
+    ///
+    /// # Errors
+    /// When the file cannot be opened.
+    pub fn wait_free(dir: &Path, what: &str) -> Result<(), LockError> {
+        let path = lock_file(dir, what);
+        let waited = match open(&path, false) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            opened => opened.and_then(|file| file.lock_shared()),
+        };
+        waited.map_err(|source| LockError::Io { path, source })
+    }
+
     /// The holder of the lock, unless it is about to release it, as [`Self::acquire`] would find it.
     #[must_use]
     pub fn lasting_holder(dir: &Path, what: &str) -> Option<Holder> {

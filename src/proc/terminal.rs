@@ -16,9 +16,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::Pid;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::termios::{
-    LocalModes, OptionalActions, Termios, tcgetattr, tcgetpgrp, tcgetwinsize, tcsetattr, tcsetwinsize,
-};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcgetwinsize, tcsetattr, tcsetwinsize};
 
 use super::background::Bell;
 use super::signals::Signals;
@@ -233,51 +231,5 @@ impl Relay {
             }
         }
         true
-    }
-}
-
-/// Reads keys while a screen is shown: each counts at once and is not echoed. Dropping this restores the terminal.
-#[derive(Debug)]
-pub struct Keys(Termios);
-
-impl Keys {
-    /// Reads keys from standard input; `None` if that is not a terminal, or belongs to another process group.
-    #[must_use]
-    pub fn read() -> Option<Self> {
-        let settings = tcgetattr(io::stdin()).ok()?;
-        // A process in the background would be stopped.
-        if tcgetpgrp(io::stdin()).ok()? != rustix::process::getpgrp() {
-            return None;
-        }
-        let mut own = settings.clone();
-        own.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
-        tcsetattr(io::stdin(), OptionalActions::Now, &own).ok()?;
-        Some(Self(settings))
-    }
-
-    /// Whether a key was pressed that ends the screen: q, or Ctrl-D, or the input has ended.
-    #[must_use]
-    pub fn wants_to_leave(&self) -> bool {
-        const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let mut bytes = [0; 64];
-        loop {
-            let stdin = io::stdin();
-            match poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&NOW)) {
-                Ok(0) | Err(_) => return false,
-                Ok(_) => {}
-            }
-            match rustix::io::read(&stdin, &mut bytes) {
-                Ok(0) => return true,
-                Ok(length) if bytes[..length].iter().any(|key| matches!(key, b'q' | b'Q' | 4)) => return true,
-                Ok(_) => {}
-                Err(_) => return false,
-            }
-        }
-    }
-}
-
-impl Drop for Keys {
-    fn drop(&mut self) {
-        set(&self.0);
     }
 }

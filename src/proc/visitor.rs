@@ -48,12 +48,14 @@ impl Visitor {
 
     /// Why its connections without a key are not served; `None` if they are.
     pub fn refusal(self, loopback: Loopback) -> Option<String> {
-        let user = self.user.map_or_else(|| "an unknown user".to_owned(), |user| format!("user {user}"));
-        (!loopback.admits(self.place)).then(|| {
-            format!(
-                "LOOPBACK is \"same-user\", and the connection belongs to {user} of this machine; connect as the user of the \
+        (!loopback.admits(self.place)).then(|| match self.user {
+            Some(user) => format!(
+                "LOOPBACK is \"same-user\", and the connection belongs to user {user} of this machine; connect as the user of the \
                  service or as root, or set LOOPBACK = \"open\" there"
-            )
+            ),
+            None => "LOOPBACK is \"same-user\", and the system does not say whose connection it is: it may be closed already; \
+                     connect again, as the user of the service or as root"
+                .to_owned(),
         })
     }
 }
@@ -68,7 +70,7 @@ mod tests {
             (Some(1001), CallerPlace::SameUser, None),
             (Some(0), CallerPlace::SameUser, None),
             (Some(1002), CallerPlace::Loopback, Some("user 1002")),
-            (None, CallerPlace::Loopback, Some("an unknown user")),
+            (None, CallerPlace::Loopback, Some("closed already")),
         ] {
             let visitor = Visitor::on_this_machine(owner, 1001);
             assert_eq!(visitor.place, place, "{owner:?}");

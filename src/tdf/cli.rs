@@ -97,6 +97,16 @@ fn connect(cfg: &str) -> Result<Namespace, Failure> {
     Namespace::connect(&section.redis, &section.namespace).map_err(|error| failure(&error))
 }
 
+/// The namespace that the service of the home works for.
+fn of_service(session: &Session) -> Result<Namespace, Failure> {
+    let pool = session.config.tdf.pool.as_ref().ok_or_else(|| {
+        let why = "this service works for no namespace of TDF: set REDIS_URL and NAMESPACE in [tdf] of its configuration, or name \
+                   another configuration file, with [redis] and [tdf]";
+        Failure::failed(why)
+    })?;
+    Namespace::connect(&pool.redis, &pool.namespace).map_err(|error| failure(&error))
+}
+
 /// The exit codes of a controller that does not answer or refuses, for a Redis that does.
 fn failure(error: &RedisError) -> Failure {
     let code = match error {

@@ -1,8 +1,9 @@
 //! Exit codes of failures and of finished tasks, for the calling shell.
 
-use api::client::ClientError;
+use api::home::HomeError;
 use api::wire::client::{ReplyError, TaskView};
 use base::{ExitCode, Outcome, in_quotes, words};
+use llts_client::{ClientError, NamedError};
 
 /// The command has failed.
 pub const FAILED: u8 = 1;
@@ -61,9 +62,35 @@ impl From<ClientError> for Failure {
             // Whatever answers like this is not a controller.
             ClientError::Reply(ReplyError::Malformed(_)) => NO_CONTROLLER,
             ClientError::Transport(_) => FAILED,
+            ClientError::Named(error) => of_named(error),
         };
         Self::new(exit, error.to_string())
     }
+}
+
+impl From<NamedError> for Failure {
+    fn from(error: NamedError) -> Self {
+        Self::new(of_named(&error), error.to_string())
+    }
+}
+
+impl From<HomeError> for Failure {
+    fn from(error: HomeError) -> Self {
+        Self::new(of_home(&error), error.to_string())
+    }
+}
+
+fn of_named(error: &NamedError) -> u8 {
+    match error {
+        NamedError::Home(error) => of_home(error),
+        NamedError::NoService { .. } => NO_CONTROLLER,
+        NamedError::BadAddress { .. } | NamedError::Config(_) | NamedError::Context(_) => USAGE,
+    }
+}
+
+/// A wrong name is a usage error, but a failure of the system is not.
+const fn of_home(error: &HomeError) -> u8 {
+    if let HomeError::Make { .. } = error { FAILED } else { USAGE }
 }
 
 /// The exit code of a finished task, and a sentence where the code alone does not say enough.

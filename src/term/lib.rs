@@ -7,7 +7,7 @@
 //! | module | content |
 //! |---|---|
 //! | [`session`] | the context of a command: options, configuration, home, output |
-//! | [`connect`] | the options of every command, and the choice of the controller |
+//! | [`connect`] | the options of every command |
 //! | [`exit`] | exit codes, and failures of commands |
 //! | [`output`] | the only writer to stdout and stderr |
 //! | [`schema`], [`json_lines`] | `--output json` in one form for all commands, and task outputs as JSON Lines |
@@ -25,7 +25,7 @@
 //!
 //! 1. The program parses the options of every command ([`connect::Global`]) and finds the home and the configuration.
 //! 2. It makes a [`session::Session`] and calls the command with it.
-//! 3. [`session::Session::client`] connects to the controller that [`connect::endpoint`] chooses.
+//! 3. [`session::Session::client`] connects to the controller that these options name ([`llts_client::Named`]), or the configuration.
 //! 4. The command asks with an [`Ask`](api::wire::client::Ask). Refusals and a missing controller become an [`exit::Failure`].
 //! 5. It shows a [`table::Table`] or a [`style::Screen`] through [`output::Output`]. With `--output json` it shows one
 //!    value.

@@ -131,15 +131,7 @@ impl Output {
 
     /// Draws a block of lines. On a terminal it overwrites the previous block, and is cut to the height of the terminal.
     pub fn redraw(&mut self, block: &str) {
-        self.overwrite(&printable_lines(block));
-    }
-
-    /// Draws a screen, which overwrites the previous one on a terminal.
-    pub fn redraw_screen(&mut self, screen: &Screen) {
-        self.overwrite(&screen.text());
-    }
-
-    fn overwrite(&mut self, block: &str) {
+        let block = printable_lines(block);
         let Some((_, rows)) = self.size else { return self.raw(block.as_bytes()) };
         let lines: Vec<&str> = block.lines().collect();
         let shown = lines.len().min(rows.saturating_sub(1).max(1));

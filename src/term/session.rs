@@ -2,14 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use api::client::{Client, transport};
 use api::config::{Config, Sources};
-use api::home::{Home, HomeError};
+use api::home::Home;
 use api::reload::Reload;
+use api::transport;
+use llts_client::Client;
 use proc::guard::GuardPlan;
+use proc::own_program::OwnProgram;
 
-use super::connect::{self, Global};
-use super::exit::{self, Failure};
+use super::connect::Global;
+use super::exit::Failure;
 use super::output::Output;
 
 /// The context of a command.
@@ -29,13 +31,13 @@ pub struct Session {
 impl Session {
     /// Connects to the controller that the arguments, the environment or the configuration names.
     pub fn client(&self) -> Result<Client, Failure> {
-        let endpoint = connect::endpoint(&self.global, &self.config)?;
+        let endpoint = self.global.named().endpoint(&self.config)?;
         Ok(Client::secured(&self.config, &endpoint)?)
     }
 
     /// Whether the controller is on another machine.
     pub fn is_elsewhere(&self) -> Result<bool, Failure> {
-        connect::is_elsewhere(&self.global, &self.config)
+        Ok(self.global.named().is_elsewhere(&self.config)?)
     }
 
     /// The path of this program, for processes that run it again.
@@ -43,9 +45,15 @@ impl Session {
         std::env::current_exe().map_err(|error| Failure::failed(format!("cannot find this program: {error}")))
     }
 
+    /// How to run other commands of this program with the same home and configuration.
+    pub fn own_program(&self) -> Result<OwnProgram, Failure> {
+        let (home, config) = (self.home.folder().to_owned(), self.config_file());
+        Ok(OwnProgram { path: Self::program()?, home, config })
+    }
+
     /// How to start a guard of this process, with the same configuration.
     pub fn guard(&self) -> Result<GuardPlan, Failure> {
-        Ok(GuardPlan::new(Self::program()?, self.config_file()).at_home(self.home.folder()))
+        Ok(GuardPlan::new(self.own_program()?))
     }
 
     /// How a process of a service reads its configuration again.
@@ -62,13 +70,5 @@ impl Session {
     /// The file of `--config`, as an absolute path.
     pub fn config_file(&self) -> Option<PathBuf> {
         self.global.config.as_deref().map(|file| std::path::absolute(file).unwrap_or_else(|_| file.to_owned()))
-    }
-}
-
-impl From<HomeError> for Failure {
-    /// A wrong name is a usage error, but a failure of the system is not.
-    fn from(error: HomeError) -> Self {
-        let exit = if let HomeError::Make { .. } = error { exit::FAILED } else { exit::USAGE };
-        Self::new(exit, error.to_string())
     }
 }

@@ -156,6 +156,11 @@ impl Screen {
         self.lines.truncate(lines_max);
     }
 
+    /// Its lines, each as parts that are printable.
+    pub fn into_lines(self) -> Vec<Vec<(Style, String)>> {
+        self.lines
+    }
+
     /// The number of lines.
     pub const fn height(&self) -> usize {
         self.lines.len()

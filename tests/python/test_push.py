@@ -1,5 +1,7 @@
 """__ADDRESS__ (docs/sources/controller.md, 2.1): each change of state is sent to the DEALER that the submitter bound."""
 
+import socket
+
 import zmq
 
 from harness.client import Receiver
@@ -8,8 +10,21 @@ from harness.waiting import LIMIT_MS
 LIFE = ["PREPARING", "RUNNING", "ENDED", "FINISHED"]
 
 
+# Sockets that keep the ports of dead addresses to the end of the tests: a receiver of another test that was given such a port
+# would get the pushes that wait for a listener there.
+TAKEN = []
+
+
+def dead_address():
+    """A TCP address at which nothing ever listens."""
+    taken = socket.socket()
+    taken.bind(("127.0.0.1", 0))
+    TAKEN.append(taken)
+    return f"tcp://127.0.0.1:{taken.getsockname()[1]}"
+
+
 def unused_address():
-    """A TCP address without a listener."""
+    """A TCP address that is free to be bound."""
     receiver = Receiver()
     receiver.close()
     return receiver.address
@@ -120,7 +135,7 @@ def test_receiver_that_binds_late(llts):
 def test_dead_addresses_delay_nobody(llts):
     """F4 (light): tasks with dead addresses run, and pushes to a living one come through."""
     tool = llts.tools.add("dead", "exit 0\n")
-    dead = [llts.submit_quietly(tool, __ADDRESS__=unused_address()) for _ in range(10)]
+    dead = [llts.submit_quietly(tool, __ADDRESS__=dead_address()) for _ in range(10)]
     alive = llts.submit(tool)
     alive.finish()
     assert alive.statuses() == LIFE

@@ -79,7 +79,7 @@ def agents(tmp_path):
 def ends_of_the_agents(request, monkeypatch):
     if "agents" in request.fixturenames:
         agents = request.getfixturevalue("agents")
-        monkeypatch.setattr("llts.executor.Ends", lambda connection, job: agents)
+        monkeypatch.setattr("llts.executor.Ends", lambda connection, job, early: agents)
 
 
 def executor(agents, *, python=sys.executable, initializer=None, initargs=(), files=False, **policy):
@@ -247,3 +247,20 @@ def test_calls_survive_the_death_of_the_controller(start_service, stays):
         assert next(results) == 0
         own.kill_controller()
         assert list(results) == list(range(2, 1000, 2))
+
+
+def test_what_does_not_fit_into_a_value_is_said(agents):
+    def fails(text):
+        raise ValueError(text)
+
+    with executor(agents) as ex:
+        assert len(ex.submit(lambda: b"x" * 23_000).result(LIMIT)) == 23_000
+        for size in (24_560, 44_000):
+            with pytest.raises(llts.TooLarge, match=r"executor\(files=True\)"):
+                ex.submit(lambda size: b"x" * size, size).result(LIMIT)
+        with pytest.raises(RuntimeError, match="ValueError: xxx"):
+            ex.submit(fails, "x" * 200_000).result(LIMIT)
+        with pytest.raises(ValueError, match="\udcff"):
+            ex.submit(fails, "\udcff").result(LIMIT)
+        with pytest.raises(RuntimeError, match=r"sys.exit\(0\)"):
+            ex.submit(sys.exit, 0).result(LIMIT)

@@ -122,3 +122,13 @@ def test_a_request_that_must_not_arrive_twice_is_not_repeated(own):
         with pytest.raises(llts.NoController, match="may have been carried out"):
             asked.result(LIMIT)
         assert kept.result(LIMIT)["__CODE__"] == 0
+
+
+def test_calls_of_functions_survive_the_death_of_the_controller(own):
+    with own.client().executor() as ex:
+        calls = [ex.submit(pow, 2, n) for n in range(SUBMITS)]
+        for n, call in enumerate(calls):
+            assert call.result(LIMIT) == 2**n
+            assert call.task.id.startswith("TASK_")
+            if n in (20, 200):
+                own.kill_controller()

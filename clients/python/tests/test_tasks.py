@@ -232,6 +232,7 @@ def test_list_yields_every_task(c):
     listed = [state.id for state in c.list(job="listed")]
     assert set(listed) == ids and len(listed) == len(ids) == 1120
     assert [state.parameters["name"] for state in c.list(job="listed", name="n7")] == ["n7"]
+    assert [state.id for state in c.list(job="listed", limit=3)] == listed[:3]
     c.job("listed").kill("enough")
     c.job("listed").wait(LIMIT)
 
@@ -428,3 +429,22 @@ def test_a_program_that_closes_nothing_ends(service):
         [sys.executable, "-W", "ignore", "-c", code], env=service.env, capture_output=True, text=True, timeout=LIMIT
     )
     assert (done.stdout, done.stderr, done.returncode) == ("done\n", "", 0)
+
+
+def test_a_send_that_is_interrupted_loses_nothing(service, monkeypatch):
+    with service.client() as c:
+        c.stats()
+        connection = c.connection
+        wait_until(lambda: connection._sleeps, "the thread waits")
+        whole = connection._transmit
+
+        def torn(number, batch):
+            monkeypatch.setattr(connection, "_transmit", whole)
+            connection._socket.send(number, llts.connection.SNDMORE)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(connection, "_transmit", torn)
+        with pytest.raises(KeyboardInterrupt):
+            c.run(["true"], cwd="/", given_id="torn")
+        assert c.run(["true"], cwd="/").result(LIMIT).succeeded
+        wait_until(lambda: [it.outcome for it in c.list(__GIVEN_ID__="torn")] == ["SUCCEEDED"], "it was sent again, once")

@@ -25,9 +25,9 @@ use super::{AgentError, fetch, leftovers};
 use crate::outputs::{KeepLimits, Lifetime, Outputs};
 use crate::slot::{Effect, Hold, Signal, Slot, SpawnFailure};
 use crate::workspace::{Remover, Workspace};
-use api::client::transport;
 use api::config::{AgentSection, Config};
 use api::tools::ToolSnapshot;
+use api::transport;
 use api::wire::policy;
 use api::wire::requests::Sender;
 use api::wire::requests::apply::Dispatch;
@@ -78,6 +78,11 @@ struct Run {
 }
 
 impl Runner {
+    /// Whether the work folder is found removed while no run needs it. True once.
+    pub(super) fn has_no_folder(&mut self) -> bool {
+        self.is_idle() && self.folders.are_removed()
+    }
+
     /// Opens the folders, and ends the remains of dead agents of this host.
     ///
     /// # Errors

@@ -142,7 +142,8 @@ impl Stays {
         Some(terms)
     }
 
-    /// A tool was started for a task.
+    /// A tool was started for a task. A process of it that waits is not known to be of the same version: its archive may be too new, or
+    /// too large, to be recognised at once.
     ///
     /// # Errors
     /// When descriptors have run out.
@@ -152,8 +153,12 @@ impl Stays {
         started: (RunningChild, Line),
         run: (TaskId, Round),
     ) -> std::io::Result<()> {
+        let now = clock::now().mono;
+        for other in self.tools.iter_mut().filter(|tool| tool.is_idle() && *tool.name() == identity.version.tool) {
+            other.stop(now + self.stop_time);
+        }
         self.last_key += 1;
-        let tool = Tool::new((self.last_key, identity, terms), home, started, clock::now().mono)?;
+        let tool = Tool::new((self.last_key, identity, terms), home, started, now)?;
         self.tools.push(tool);
         self.current = Some((self.last_key, run));
         Ok(())
@@ -186,7 +191,7 @@ impl Stays {
     /// The present task has ended, and no process is left that must not be: its tool waits for another one. `false`: it has ended with
     /// the task.
     pub(super) fn release(&mut self, stays: bool, processes: &mut RunProcesses) {
-        let Some((key, _)) = self.current.take() else { return };
+        let Some((key, run)) = self.current.take() else { return };
         let Some(at) = self.tools.iter().position(|tool| tool.key == key) else { return };
         let tool = &mut self.tools[at];
         if !stays || tool.has_ended() {
@@ -194,7 +199,7 @@ impl Stays {
         }
         let now = clock::now().mono;
         let kill_at = now + self.stop_time;
-        tool.end_task(now);
+        tool.end_task(now, run);
         if let Some(why) = tool.reason_to_end(now) {
             log::debug!("tool {} ends: {why}", tool.name());
             tool.stop(kill_at);
@@ -332,7 +337,10 @@ impl Stays {
                         "was not ready after {seconds} s (start_timeout in its tool.toml)"
                     )));
                 }
-                State::Starting { .. } | State::Busy if is_due => {
+                State::Starting { .. } if is_due => {
+                    event = Some(Event::Broken("has closed its connection before it was ready".to_owned()));
+                }
+                State::Busy if is_due => {
                     event = Some(Event::Broken("has closed its connection without an answer".to_owned()));
                 }
                 State::Stopping { .. } if is_due => over.push(at),
@@ -390,7 +398,8 @@ fn heard(tool: &mut Tool, run: Option<(TaskId, Round)>, now: Mono) -> Option<Eve
             return Some(Event::Broken(format!("has written a line of more than {max} bytes")));
         }
         Received::Closed { has_read_all } => {
-            tool.closed = Some(Closed { has_read_all, until: now + CLOSED_PATIENCE });
+            // The kernel tells once that bytes were left.
+            tool.closed.get_or_insert(Closed { has_read_all, until: now + CLOSED_PATIENCE });
             return None;
         }
     };
@@ -399,15 +408,22 @@ fn heard(tool: &mut Tool, run: Option<(TaskId, Round)>, now: Mono) -> Option<Eve
         Ok(Said::Ready) if is_starting => Event::Ready,
         Ok(Said::Ready) => Event::Broken("has said twice that it is ready".to_owned()),
         Ok(Said::Done(_)) if is_starting => Event::Broken("has answered before it was ready".to_owned()),
-        Ok(Said::Done(done)) => answer(done, run),
+        Ok(Said::Done(done)) => answer(done, run, tool.answered),
         Err(why) => Event::Broken(why),
     })
 }
 
-fn answer(Done { id, round, exit_code, report, value }: Done, run: Option<(TaskId, Round)>) -> Event {
-    let is_of_run = run.is_some_and(|(task, of)| task.to_string() == id && of == round);
-    match is_of_run {
-        true => Event::Done { exit_code, report, value },
-        false => Event::Broken(format!("has answered round {round} of task {id:?}, which it does not have")),
+fn answer(
+    Done { id, round, exit_code, report, value }: Done,
+    run: Option<(TaskId, Round)>,
+    before: Option<(TaskId, Round)>,
+) -> Event {
+    let is_of = |run: Option<(TaskId, Round)>| run.is_some_and(|(task, of)| task.to_string() == id && of == round);
+    if is_of(run) {
+        Event::Done { exit_code, report, value }
+    } else if is_of(before) {
+        Event::Broken(format!("has answered the task before, {id}, a second time"))
+    } else {
+        Event::Broken(format!("has answered round {round} of task {id:?}, which it does not have"))
     }
 }

@@ -1,4 +1,5 @@
-//! The difference between the clocks of the agent and its controller: measured with each answered heartbeat, and logged once.
+//! The difference between the clocks of the agent and its controller: measured with each answered heartbeat, and logged once, until it
+//! is gone.
 
 use std::time::Duration;
 
@@ -14,6 +15,9 @@ impl SkewMeter {
     /// The controller had this time while a heartbeat and its answer were on their way. Returns a difference to be logged.
     pub(super) fn measure(&mut self, now: Now, round_trip: Duration, controller: Wall) -> Option<Skew> {
         let skew = Skew::between(now.wall.before(round_trip / 2), controller);
+        if skew.is_below(round_trip / 2) {
+            self.reported = None;
+        }
         if self.reported.is_some() || !skew.is_above(round_trip / 2) {
             return None;
         }

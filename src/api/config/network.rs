@@ -71,6 +71,13 @@ impl NetworkSection {
         }
     }
 
+    /// The files and folders of keys that the configuration names.
+    pub fn key_paths(&self) -> impl Iterator<Item = &Path> {
+        let server = self.curve_server.iter().flat_map(|files| [&files.secret_key, &files.authorised_keys]);
+        let client = self.curve_client.iter().flat_map(|files| [&files.secret_key, &files.server_key]);
+        server.chain(client).map(PathBuf::as_path)
+    }
+
     /// The variable that makes another process connect to this socket.
     #[must_use]
     pub fn socket_variable(path: &Path) -> (String, String) {

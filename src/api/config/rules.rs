@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::ConfigError;
 use super::network::Exposure;
-use super::{Config, LocalSocket};
+use super::{Config, HttpOpening, LocalSocket};
 use base::{broadcast_socket, is_loopback};
 
 /// Bytes of a report besides the three texts: ids, times and the names of its fields.
@@ -88,7 +88,7 @@ fn open_lists(config: &Config) -> Option<String> {
 
 fn open_http(config: &Config) -> Option<String> {
     let http = &config.http;
-    let is_open = http.enabled && http.is_open() && http.token_file.is_none();
+    let is_open = http.opening == HttpOpening::Always && http.is_open() && http.token_file.is_none();
     is_open.then(|| {
         format!(
             "http.BIND is {}, which other machines can reach, and no token protects it; name a token file in \

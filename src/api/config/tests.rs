@@ -80,6 +80,7 @@ fn what_is_in_force_is_told_with_where_it_was_said_and_is_a_configuration_itself
     let mut copied = from_file(&shown).expect("valid");
     // Only the fact that the key was set differs; it decides where an agent without a name logs.
     copied.log.agent_name_is_set = false;
+    copied.http.port_is_usual = true;
     assert_eq!(copied, Config::read(settings).expect("valid"));
     let origin = |key: &str| {
         let keys = sources.in_force();
@@ -96,6 +97,7 @@ fn the_built_in_file_read_as_a_user_file_changes_nothing() {
     let mut copied = from_file(DEFAULTS).expect("valid");
     // Only the fact that the key was set differs; it decides where an agent without a name logs, and whether a service whose ports are
     // in use takes others.
+    assert!(!std::mem::replace(&mut copied.http.port_is_usual, true) && Config::default().http.port_is_usual);
     assert!(std::mem::take(&mut copied.log.agent_name_is_set) && !Config::default().log.agent_name_is_set);
     assert!(!std::mem::replace(&mut copied.controller.ports_are_usual, true));
     assert!(Config::default().controller.ports_are_usual);

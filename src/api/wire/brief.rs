@@ -1,6 +1,8 @@
 //! What a waiting task waits for, in a few words for a column. [`super::history::why`] has the whole sentence.
 
-use base::{GateVerdict, Holdup, Prior, TaskId, TaskRecord, Term, UNTIL_OPENED, Wanted, words};
+use base::{
+    GateVerdict, Holdup, Outcome, Prior, Round, RoundOutcome, TaskId, TaskRecord, Term, UNTIL_OPENED, Wanted, words,
+};
 
 /// The holdup in a few words. Moments in them are unix seconds with six decimals.
 #[must_use]
@@ -24,7 +26,12 @@ pub fn reason(record: &TaskRecord, holdup: &Holdup) -> String {
         Holdup::Drained(_) => "agents paused".to_owned(),
         Holdup::Held(_) => "held".to_owned(),
         Holdup::After(term, count) => after(term, *count),
-        Holdup::NotBefore(at) => format!("starts {at}"),
+        Holdup::NotBefore(at) => match super::rounds::of_record::newest(record) {
+            Some(round) if record.round > Round(0) => {
+                format!("starts {at}: round {} {}", round.round, ended(round.outcome))
+            }
+            _ => format!("starts {at}"),
+        },
         Holdup::Gate(gate, GateVerdict::Closed(until)) if *until >= UNTIL_OPENED => format!("gate {gate} closed"),
         Holdup::Gate(gate, GateVerdict::Closed(until)) => format!("gate {gate} closed until {until}"),
         Holdup::Gate(gate, GateVerdict::Full) => format!("gate {gate} full"),
@@ -78,6 +85,9 @@ pub fn why(record: &TaskRecord, holdup: Option<&Holdup>) -> Option<String> {
         return Some(brief(record, holdup));
     }
     match (&record.kill, super::rounds::of_record::newest(record)) {
+        (_, Some(round)) if round.is_last && round.outcome == RoundOutcome::Ended(Outcome::Skipped) => {
+            Some(skipped(&round.line))
+        }
         (_, Some(round)) if round.is_last && round.round == record.round => {
             Some(round.line.into_owned()).filter(|line| !line.is_empty())
         }
@@ -90,4 +100,23 @@ pub fn why(record: &TaskRecord, holdup: Option<&Holdup>) -> Option<String> {
 
 fn ended(outcome: base::RoundOutcome) -> String {
     format!("ended as {}", words::round_outcome(outcome))
+}
+
+/// Why a task was skipped, without the term that could not be met: `task MEylh ended as FAILED`.
+fn skipped(line: &str) -> String {
+    let why = line.split_once(" cannot be met: ").map_or(line, |(_, why)| why);
+    let word = |word: &str| word.parse().map_or_else(|_| word.to_owned(), short);
+    why.split(' ').map(word).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_skipped_task_says_what_it_has_waited_for() {
+        let line = "the term TASK_1480000000.120000_AZazA of __AFTER__ cannot be met: task TASK_1480000000.120000_AZazA ended as FAILED";
+        assert_eq!(skipped(line), "task AZazA ended as FAILED");
+        assert_eq!(skipped("its graph was killed"), "its graph was killed");
+    }
 }

@@ -1,7 +1,7 @@
 //! The client's side of the conversation: requests and answers.
 //!
-//! The construction of each request is in its file of [`requests`](super::requests); [`crate::client`] sends it and waits
-//! for the answer.
+//! The construction of each request is in its file of [`requests`](super::requests); the crate `llts-client` sends it and
+//! waits for the answer.
 
 mod reply;
 mod view;

@@ -616,6 +616,7 @@ mod tests {
             push_ack: true,
             end_signal: base::EndSignal::Quit,
             merge: true,
+            eager: true,
         });
         let others = Arc::new(Policy { fails_max: 7, losses_max: 9, priority: 5, ..Policy::default() });
         let defaults = DefaultPolicies { tool: Arc::clone(&others), ..DefaultPolicies::default() };

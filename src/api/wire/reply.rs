@@ -8,12 +8,12 @@ use super::requests::apply::{self, ListTerms};
 use super::requests::file::{self, FileState};
 use super::requests::heartbeat::Heard;
 use super::requests::history::{self, HistoryAnswer};
-use super::requests::job::results::{self, Cursor, EndRow};
+use super::requests::job::results::{self, EndRows};
 use super::requests::logs::{self, OutputPart};
 use super::requests::rows::{self, RowsPage};
 use super::requests::serve::Wanted;
 use super::requests::stats::{AgentCounts, TaskCounts};
-use super::requests::status::{self, StatusView};
+use super::requests::status::{self, Part, StatusView};
 use super::requests::tool::{self, ToolLogRow, ToolPart, ToolView};
 use super::requests::{explain, gate, graph, job, list, query, report, submit};
 use super::task;
@@ -115,12 +115,7 @@ pub enum Reply {
     /// The state of a job.
     Job(Box<JobView>),
     /// Ends of tasks of a job, in their order.
-    Results {
-        /// The ends.
-        rows: Vec<EndRow>,
-        /// The place behind them.
-        next: Cursor,
-    },
+    Results(Box<EndRows>),
     /// Some jobs, newest first.
     Jobs {
         /// The jobs of the page.
@@ -205,11 +200,10 @@ impl Reply {
             Self::Tasks { records, .. } => records.iter_mut().for_each(task::hide_command),
             Self::Rows(page) => page.rows.iter_mut().for_each(|row| task::hide_command(&mut row.record)),
             Self::Status(view) => {
-                let rows = view.running.iter_mut().chain(&mut view.failed);
-                rows.for_each(|row| task::hide_command(&mut row.record));
+                view.parts.iter_mut().filter_map(Part::row).for_each(|row| task::hide_command(&mut row.record));
             }
-            Self::Results { rows, .. } => {
-                rows.iter_mut().filter_map(|row| row.record.as_deref_mut()).for_each(task::hide_command);
+            Self::Results(ends) => {
+                ends.rows.iter_mut().filter_map(|row| row.record.as_deref_mut()).for_each(task::hide_command);
             }
             Self::History(answer) => history::hide_commands(answer),
             Self::Output(part) if has_command(part.output.task) != Some(false) => {
@@ -284,7 +278,7 @@ fn write_body(reply: &Reply, page_bytes: PageBytes, writer: &mut ObjectWriter<'_
             submit::many::write(tasks, duplicates, warning.as_deref(), writer);
         }
         Reply::Job(view) => job::write(view, writer),
-        Reply::Results { rows, next } => results::write(rows, *next, page_bytes, writer),
+        Reply::Results(ends) => results::write(ends, page_bytes, writer),
         Reply::Jobs { jobs, page } => page.write(jobs, "jobs", page_bytes, writer, job::write_row),
         Reply::GraphSubmitted { graph, warning, duplicate } => {
             graph::write_submitted(*graph, *duplicate, warning.as_deref(), writer);

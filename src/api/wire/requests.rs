@@ -117,8 +117,8 @@ said! {
         TaskDetails(Filter, Page) = list::TASK_DETAILS;
         /// A page of tasks as rows, narrowed down and in this order.
         TaskRows(Filter, Box<(super::Narrowing, rows::Order)>, Page) = rows::TASK_ROWS;
-        /// The state of the service.
-        Status = status::SERVICE_STATUS;
+        /// The state of the service, or its changes; with a time, the reply waits for a change or until the time has passed.
+        Status(status::StatusAsk) = status::SERVICE_STATUS;
         /// A page of agents.
         AgentDetails(Page) = agents::AGENT_DETAILS;
         /// The explanation of the present state of a task.

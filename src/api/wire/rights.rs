@@ -47,7 +47,7 @@ fn right_of_request(request: &Request, has_command: impl Fn(Repeated<'_>) -> boo
         | Request::AgentQuery
         | Request::TaskStatistic
         | Request::TaskRows(..)
-        | Request::Status
+        | Request::Status(_)
         | Request::TaskDetails(..)
         | Request::AgentDetails(_)
         | Request::Explain(_)
@@ -173,7 +173,7 @@ mod tests {
                 | R::AgentQuery
                 | R::TaskStatistic
                 | R::TaskRows(..)
-                | R::Status
+                | R::Status(_)
                 | R::TaskDetails(..)
                 | R::AgentDetails(_)
                 | R::Explain(_)

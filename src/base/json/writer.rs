@@ -33,17 +33,22 @@ impl<'a> ObjectWriter<'a> {
     }
 
     fn name(&mut self, name: &str) {
-        if !std::mem::replace(&mut self.empty, false) {
+        let is_first = std::mem::replace(&mut self.empty, false);
+        if self.prefix.is_empty() && !has_escapes(name.as_bytes()) {
+            // Almost every name: a message has dozens.
+            self.out.reserve(name.len() + 4);
+            self.out.extend_from_slice(if is_first { b"\"" } else { b",\"" });
+            self.out.extend_from_slice(name.as_bytes());
+            self.out.extend_from_slice(b"\":");
+            return;
+        }
+        if !is_first {
             self.out.push(b',');
         }
-        if self.prefix.is_empty() {
-            write_text(self.out, name);
-        } else {
-            let bytes = self.prefix.len();
-            self.prefix.push_str(name);
-            write_text(self.out, &self.prefix);
-            self.prefix.truncate(bytes);
-        }
+        let bytes = self.prefix.len();
+        self.prefix.push_str(name);
+        write_text(self.out, &self.prefix);
+        self.prefix.truncate(bytes);
         self.out.push(b':');
     }
 

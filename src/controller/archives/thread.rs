@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::ArchiveStore;
 use super::intake::Seen;
@@ -13,6 +14,9 @@ use api::archives_dir::{dir_in, folder_identity};
 use api::tools::Limits;
 use base::{Mono, ToolDigest, ToolName};
 use proc::background::Background;
+
+/// How often the room of the disk is looked at.
+const ROOM_LOOK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Entries of the log of a tool in one answer.
 const LOG_ROWS_MAX: usize = 1000;
@@ -30,6 +34,8 @@ enum Order {
     Tool(ToolOrder),
     /// A name stands for this version of the tools folder, or for none of it any more: recorded in the log.
     Note(ToolName, Option<(ToolDigest, u64)>),
+    /// To look at the room of the disk.
+    Room,
 }
 
 /// What the thread has done.
@@ -38,6 +44,8 @@ enum Done {
     Outcome(ToolOutcome, Option<Seen>),
     /// A part of this order: the rest comes after the others that wait.
     Again(ToolOrder),
+    /// A look at the disk: the sentence of one that has no more room than its reserve.
+    Room(Option<String>),
 }
 
 /// The store of a running controller.
@@ -47,6 +55,9 @@ pub struct Archives {
     tools_dir: PathBuf,
     /// Whether the identity of the tools folder was told.
     has_folder: bool,
+    little_room: Option<String>,
+    /// When the disk is looked at again.
+    look_at: Mono,
 }
 
 impl Archives {
@@ -69,6 +80,7 @@ impl Archives {
         let stored = store.stored()?;
         let thread = Background::start("archives", move |order, done| match order {
             Order::Note(tool, held) => store.note_folder(&tool, held),
+            Order::Room => done(Done::Room(store.little_room())),
             Order::Tool(order) => {
                 if let Some(outcome) = carry_out(&mut store, order) {
                     done(outcome);
@@ -76,7 +88,8 @@ impl Archives {
             }
         })?;
         let (watch, has_folder) = (Watch::new(tools_dir.to_owned()), stored.folder.is_some());
-        Ok((Self { thread, watch, tools_dir: tools_dir.to_owned(), has_folder }, stored))
+        let (tools_dir, look_at) = (tools_dir.to_owned(), Mono::from_nanos(0));
+        Ok((Self { thread, watch, tools_dir, has_folder, little_room: None, look_at }, stored))
     }
 
     /// Whether the archive of a tool in the tools folder may have changed since it was read. `turn` identifies the turn.
@@ -99,6 +112,19 @@ impl Archives {
         Some(folder)
     }
 
+    /// Looks at the room of the disk, if it is time.
+    pub fn look_at_room(&mut self, turn: Mono) {
+        if turn >= self.look_at {
+            self.look_at = turn + ROOM_LOOK_INTERVAL;
+            self.thread.give(Order::Room);
+        }
+    }
+
+    /// What the last look has found, if the disk has no more room than its reserve.
+    pub fn little_room(&self) -> Option<&str> {
+        self.little_room.as_deref()
+    }
+
     /// Gives an order to the thread.
     pub fn order(&self, order: ToolOrder) {
         self.thread.give(Order::Tool(order));
@@ -111,6 +137,10 @@ impl Archives {
                 Done::Outcome(outcome, seen) => (outcome, seen),
                 Done::Again(order) => {
                     self.thread.give(Order::Tool(order));
+                    continue;
+                }
+                Done::Room(little) => {
+                    self.little_room = little;
                     continue;
                 }
             };

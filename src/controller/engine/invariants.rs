@@ -113,6 +113,10 @@ impl Controller {
                     continue;
                 }
                 Subject::Ends(_) => continue,
+                Subject::Status => {
+                    assert!(self.turn.has_timer(&Timer::Look), "{ticket:?} is not told of changes");
+                    continue;
+                }
             };
             let record = self.tasks.get(task).unwrap_or_else(|| panic!("{ticket:?} waits for the forgotten {task}"));
             assert!(record.phase() < Phase::Finished, "{ticket:?} waits for {task}, which has finished");

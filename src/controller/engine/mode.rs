@@ -24,6 +24,8 @@ pub(crate) struct Mode {
     pub(crate) paused: Option<Paused>,
     /// Why no submit can be accepted, while the store cannot be written.
     pub(crate) store_trouble: Option<String>,
+    /// The sentence of a disk that has no more room than its reserve.
+    pub(crate) little_room: Option<String>,
 }
 
 impl Mode {

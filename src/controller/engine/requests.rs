@@ -75,7 +75,7 @@ impl Controller {
             Request::TaskStatistic => self.count_tasks().into(),
             Request::TaskDetails(filter, page) => self.list(now, ticket, filter, page),
             Request::TaskRows(filter, wanted, page) => self.list_rows(now, ticket, filter, *wanted, page),
-            Request::Status => self.ask_status(now, ticket),
+            Request::Status(ask) => self.ask_status(now, ticket, ask),
             Request::AgentDetails(page) => self.list_agents(now, ticket, page),
             Request::Explain(filter) => self.search_to_explain(now, ticket, filter),
             Request::Output(ask) => self.output(now, ticket, &ask),

@@ -202,9 +202,11 @@ impl Tasks {
         self.submit_keys.get(key, None).find_map(|id| self.get(id))
     }
 
-    /// Whether a task was submitted with a key.
-    pub(crate) fn has_submit_key(&self, id: TaskId) -> bool {
-        self.submit_keys.has(id)
+    /// Whether a run of a task must not start yet: its submit has a key and is not stored, so its repetition at the next controller
+    /// would make another task.
+    pub(crate) fn must_be_stored(&self, id: TaskId) -> bool {
+        let is_eager = || self.get(id).is_some_and(|record| record.policy.eager);
+        !self.submit_is_stored(id) && self.submit_keys.has(id) && !is_eager()
     }
 
     /// A finished task that is about to wait again waits for these terms, too.

@@ -72,8 +72,8 @@ impl Writer {
         }
     }
 
-    /// Adds what the files lack of the stored tasks, and notes the start.
-    pub(super) fn begin(&mut self, now: Now, stored: &[TaskRecord]) {
+    /// Adds what the files lack of the stored tasks, and notes the start. Returns that note.
+    pub(super) fn begin(&mut self, now: Now, stored: &[TaskRecord]) -> Incident {
         match recovery::missing(&self.folder, &mut self.appender, stored) {
             Ok(missing) => {
                 for (record, round) in &missing {
@@ -98,11 +98,13 @@ impl Writer {
             ),
             _ => (IncidentKind::Started, "the controller has started"),
         };
-        self.keeper.handle_incident(now, Incident { at: now.wall, kind, text: text.to_owned() });
+        let start = Incident { at: now.wall, kind, text: text.to_owned() };
+        self.keeper.handle_incident(now, start.clone());
         match self.folder.old_days(Day::first_kept(now.wall, self.limits.keep_days)) {
             Ok(days) => self.old_days = days,
             Err(error) => log::warn!("the history of earlier versions cannot be converted: {error}"),
         }
+        start
     }
 
     pub(super) fn run(mut self, jobs: &Receiver<Job>) {

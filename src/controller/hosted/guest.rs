@@ -12,6 +12,7 @@ use crate::door::Door;
 use crate::metrics::Metrics;
 use api::config::Config;
 use api::wire::rules::Rules;
+use proc::own_program::OwnProgram;
 
 /// Starts a guest, if the configuration asks for it.
 pub type Host = fn(&mut House<'_>) -> Result<Option<Guest>, Box<dyn Error + Send + Sync>>;
@@ -22,6 +23,8 @@ pub struct House<'a> {
     pub config: &'a Config,
     /// The limits of its messages.
     pub rules: &'a Rules,
+    /// Its program, for a guest that runs other commands of it.
+    pub program: OwnProgram,
     /// Its measurements. `None` where nothing can read them.
     pub metrics: Option<Arc<Metrics>>,
     /// The listener that a guest of the program before this one in this process has left.

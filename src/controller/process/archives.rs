@@ -25,6 +25,7 @@ impl Service {
         while let Some(outcome) = self.archives.poll(now.mono) {
             self.sequencer.handle_tool(now, outcome);
         }
+        self.sequencer.handle_room(now, self.archives.little_room());
         if let Some(folder) = self.archives.take_folder() {
             self.sequencer.controller().handle_tools_folder(folder);
         }

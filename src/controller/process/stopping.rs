@@ -111,7 +111,7 @@ impl Service {
         let now = clock::now();
         self.take_documents(now);
         self.take_archives(now);
-        self.take_history();
+        self.take_history(now);
         self.take_outcome(now)?;
         self.sequencer.handle_timeout(now);
         self.depart(now);

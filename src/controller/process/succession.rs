@@ -16,8 +16,8 @@ use zmtp::port::{SuspendedPorts, Suspension};
 /// The option before the state.
 const OPTION: &str = "--handover";
 
-/// The lock's name in STATE_DIR.
-const LOCK: &str = "controller";
+/// The name of the lock of a controller in STATE_DIR.
+pub const LOCK: &str = "controller";
 
 /// The state of a controller for its successor.
 #[derive(Deserialize, Serialize)]

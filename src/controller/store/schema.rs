@@ -142,6 +142,11 @@ pub(super) fn check(connection: &Connection, path: &Path) -> Result<bool, StoreE
     if said == "ok" { Ok(true) } else { Err(StoreError::Damaged { path: path.to_owned(), what: said }) }
 }
 
+/// Writes a page of the file as it is.
+pub(super) fn touch(connection: &Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "user_version", VERSION)
+}
+
 /// Whether the file is of a version with step graphs. A reader does not migrate it.
 ///
 /// # Errors

@@ -253,22 +253,12 @@ impl ListsServer {
         self.watch_unread = changes.is_some();
         for change in changes.unwrap_or_default() {
             match change {
-                Change::File(name) if name == CLOSE => self.group(now),
+                // All tasks that were added before are for the lists, too.
+                Change::File(name) if name == CLOSE => self.scan(now),
                 Change::File(name) => self.look(now, &name.to_string_lossy()),
                 Change::Everything => self.scan(now),
             }
             self.settle(now);
-        }
-    }
-
-    /// A user asks for lists of all tasks: `llts spool close`, which waits until its file is gone.
-    fn group(&mut self, now: Now) {
-        // All tasks that were added before.
-        self.scan(now);
-        self.engine.handle_group(now);
-        self.settle(now);
-        if let Err(error) = std::fs::remove_file(self.folders.path(State::New).join(CLOSE)) {
-            log::debug!("{CLOSE}: {error}");
         }
     }
 
@@ -299,10 +289,13 @@ impl ListsServer {
             self.look(now, name);
             self.settle(now);
         }
+        // A user asks for lists of all tasks: `llts spool close`, which waits until its file is gone. So the lists come first.
         if new.join(CLOSE).symlink_metadata().is_ok() {
             self.engine.handle_group(now);
-            // A reader of it waits for its end; it is found again otherwise.
-            let _ = std::fs::remove_file(new.join(CLOSE));
+            self.settle(now);
+            if let Err(error) = std::fs::remove_file(new.join(CLOSE)) {
+                log::debug!("{CLOSE}: {error}");
+            }
         }
     }
 

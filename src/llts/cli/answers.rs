@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use super::change::about;
 use super::selection::{Scope, Selection};
-use api::client::{Client, ClientError};
 use api::wire::client::Selector;
 use base::Fields;
+use llts_client::{Client, ClientError};
 use term::exit::Failure;
 use term::output::{Output, note, to_value};
 use term::session::Session;

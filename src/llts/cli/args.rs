@@ -7,8 +7,8 @@ use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum as _};
 use super::later::Later;
 use super::{
     about, agent, config, context, controller, down, drain, events, explain, forget, gate, get, graph, guard, history,
-    hold, incidents, init, job, join, keys, kill, list, logs, map, pause, progress, query, restart, retry, run,
-    service, show, status, step, store, submit, supervise, tool, up, wait,
+    hold, incidents, init, job, join, keys, kill, list, logs, map, open, pause, progress, query, restart, retry, run,
+    service, show, status, step, store, submit, supervise, tool, top, up, wait,
 };
 use api::kept_config;
 use api::wire::version;
@@ -81,13 +81,15 @@ pub(super) enum Command {
     /// Show the whole service on one screen
     Status(Later<status::StatusArgs>),
     /// The same screen, drawn again each second
-    Top(Later<status::TopArgs>),
+    Top(Later<top::TopArgs>),
     /// Count tasks and agents
     Stats,
     /// List agents
     Agents,
     /// Show which service you are talking to and where its files are
     Info,
+    /// Open the page of the service in a browser
+    Open(Later<open::OpenArgs>),
     /// Give agents no more tasks
     #[command(hide = true)]
     Drain(Later<drain::DrainArgs>),
@@ -223,6 +225,7 @@ impl Command {
             Self::Up(args) if args.is_about_agents_only() => None,
             Self::Up(_) => Some("`llts up` starts a service on this machine"),
             Self::Init(_) | Self::Join(_) => Some("this command makes a home on this machine"),
+            Self::Open(_) => Some("`llts open` opens the page of a service of this machine"),
             Self::Doctor => Some("`llts doctor` checks this machine"),
             Self::Service(_) => Some("`llts service` makes a unit of this machine"),
             Self::Down(_) => Some("`llts down` stops a service of this machine"),
@@ -254,6 +257,7 @@ impl Command {
             | Self::Join(_)
             | Self::Down(_)
             | Self::Restart(_)
+            | Self::Open(_)
             | Self::Doctor
             | Self::Service(_)
             | Self::Controller(_)
@@ -276,7 +280,7 @@ impl Command {
     /// runs for something. What may start a service, or makes a task, uses more of the configuration than the place of the socket.
     pub(super) fn does_without_configuration(&self) -> bool {
         match self {
-            Self::Down(_) | Self::Doctor => true,
+            Self::Down(_) | Self::Open(_) | Self::Doctor => true,
             Self::Run(_) | Self::Map(_) | Self::Submit(_) | Self::Graph(_) | Self::Step(_) | Self::Agent(_) => false,
             command => command.place() == Place::Controller,
         }

@@ -7,10 +7,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::selection::{Chosen, State};
-use api::client::{Arrival, Client, ClientError, Pipeline};
 use api::wire::client::{Ask, ReplyError};
 use api::wire::requests::job::{Concerned, JobAnswer, query};
 use base::{Mono, Phase};
+use llts_client::{Arrival, Client, ClientError, Pipeline};
 use proc::clock;
 use term::exit::Failure;
 use term::output::{ask, note};

@@ -10,17 +10,16 @@ use clap_complete::{ArgValueCompleter, CompleteEnv, CompletionCandidate};
 
 use super::about::CompletionsArgs;
 use super::args::Arguments;
-use super::tool::held;
-use super::{agents, configure, events, help, rows, use_context};
-use api::client::{Client, ClientError};
+use super::{configure, events, help, rows, use_context};
 use api::wire::client::Selector;
 use api::wire::requests::gate::gates;
 use api::wire::requests::job::jobs;
 use api::wire::requests::list::tasks;
-use term::connect::Configured;
+use api::wire::requests::tool;
+use llts_client::{Client, ClientError};
 use term::exit::Failure;
 use term::output::Output;
-use term::{connect, states};
+use term::states;
 
 /// The variable in which a shell asks for completions: its own name.
 const VARIABLE: &str = "LLTS_COMPLETE";
@@ -128,15 +127,7 @@ fn client() -> Option<Client> {
     let (_, mut config, _) = configure(&mut global, &command).ok()?;
     use_context(&mut global, &mut config).ok()?;
     config.client.reply_timeout = PATIENCE;
-    let named = global.controller().ok()?;
-    let endpoint = match (named, connect::configured(&config)) {
-        (Some(named), _) => named,
-        (None, Configured::Listening(endpoint) | Configured::At(endpoint) | Configured::Elsewhere(endpoint)) => {
-            endpoint
-        }
-        (None, Configured::Nowhere) => return None,
-    };
-    Client::secured(&config, &endpoint).ok()
+    Client::secured(&config, &global.named().endpoint(&config).ok()?).ok()
 }
 
 /// The short ids of tasks, or the whole ones if their beginning is typed; and the words that stand for tasks.
@@ -162,7 +153,7 @@ fn job_names(client: &Client, _current: &str) -> Result<Named, ClientError> {
 }
 
 fn agent_names(client: &Client, _current: &str) -> Result<Named, ClientError> {
-    let rows = agents::collect(client)?;
+    let rows = client.agents()?;
     Ok(rows.iter().map(|agent| (agent.id().to_owned(), agent.status().to_lowercase())).collect())
 }
 
@@ -172,7 +163,7 @@ fn gate_names(client: &Client, _current: &str) -> Result<Named, ClientError> {
 }
 
 fn tool_names(client: &Client, _current: &str) -> Result<Named, ClientError> {
-    let rows = held::collect(client)?;
+    let rows = client.all(tool::list)?;
     Ok(rows.iter().map(|tool| (tool.name().to_owned(), String::new())).collect())
 }
 

@@ -25,15 +25,17 @@ pub(super) fn run(session: &Session, args: &ControllerArgs) -> Result<u8, Failur
     let config = &session.config;
     match logging::init(&config.log, Some(&config.log.controller_file())) {
         // Two controllers of one folder also share the log; the lock of the folder gives the better message.
-        Err(LogError::InUse(_)) if StateLock::holder(&config.paths.state_dir, "controller").is_some() => {}
+        Err(LogError::InUse(_)) if StateLock::holder(&config.paths.state_dir, controller::process::LOCK).is_some() => {}
         Err(error) => return Err(Failure::failed(error)),
         Ok(()) => {}
     }
-    controller::process::run(config, args.handover, &session.reload(), &HOSTS).map_err(|error| {
-        let is_usage = matches!(&error, ControllerError::Socket(error) if error.is_about_keys());
-        let holder = holder_of_port(&error, config);
-        Failure { exit: if is_usage { exit::USAGE } else { exit::FAILED }, ..logged(format!("{error}{holder}")) }
-    })?;
+    controller::process::run(config, args.handover, &session.reload(), session.own_program()?, &HOSTS).map_err(
+        |error| {
+            let is_usage = matches!(&error, ControllerError::Socket(error) if error.is_about_keys());
+            let holder = holder_of_port(&error, config);
+            Failure { exit: if is_usage { exit::USAGE } else { exit::FAILED }, ..logged(format!("{error}{holder}")) }
+        },
+    )?;
     Ok(0)
 }
 

@@ -12,16 +12,16 @@ use serde_json::json;
 use super::change::answered;
 use super::{pause, waiting};
 use crate::service::supervisor::{Abandoned, Stopped, end_abandoned, holder, stop};
-use api::client::Client;
 use api::wire::requests::stats::TaskCounts;
 use api::wire::requests::{down, stats};
 use base::{Phase, path_text};
+use llts_client::Client;
+use llts_client::configured::{self, Configured};
 use proc::signals::{STOP, Signals};
-use term::connect::Configured;
 use term::exit::{FAILED, Failure};
 use term::output::note;
 use term::session::Session;
-use term::{connect, status_line};
+use term::status_line;
 
 /// How long the service hands out nothing after each request for it: if this command is interrupted, it goes on then.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -127,9 +127,9 @@ fn running(counts: &TaskCounts) -> usize {
 /// The controller of this home, if it listens.
 fn client(session: &Session) -> Result<Option<Client>, Failure> {
     let config = &session.config;
-    match connect::configured(config) {
+    match configured::find(config) {
         Configured::Listening(endpoint) => Ok(Some(Client::secured(config, &endpoint)?)),
-        Configured::At(endpoint) if !connect::is_refused(&endpoint, config.client.reply_timeout) => {
+        Configured::At(endpoint) if !configured::is_refused(&endpoint, config.client.reply_timeout) => {
             Ok(Some(Client::secured(config, &endpoint)?))
         }
         Configured::At(_) | Configured::Elsewhere(_) | Configured::Nowhere => Ok(None),

@@ -5,12 +5,11 @@ use std::net::ToSocketAddrs as _;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::agents;
 use super::change::about;
-use api::client::{Client, ClientError};
 use api::wire::requests;
 use api::wire::requests::agents::AgentRow;
 use api::wire::requests::drain::Drain;
+use llts_client::{Client, ClientError};
 use term::exit;
 use term::exit::Failure;
 use term::output::note;
@@ -37,7 +36,7 @@ pub(super) struct DrainArgs {
 
 pub(super) fn run(session: &mut Session, args: &DrainArgs) -> Result<u8, Failure> {
     let client = session.client()?;
-    let known = agents::collect(&client)?;
+    let known = client.agents()?;
     let named = match &args.host {
         Some(host) => of_host(&known, host)?,
         None => args.agents.clone(),

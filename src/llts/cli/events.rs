@@ -7,7 +7,6 @@ use std::os::fd::AsFd as _;
 
 use clap::Args;
 
-use api::client::{Arrival, Client, ClientError, Pipeline};
 use api::wire::client::{Selector, TaskView};
 use api::wire::publish;
 use api::wire::publish::read_status;
@@ -15,6 +14,7 @@ use api::wire::requests::rows::{RowsAsk, rows};
 use api::wire::requests::stats;
 use base::words::kind;
 use base::{JobName, Outcome, Phase, ToolName, printable, words};
+use llts_client::{Arrival, Client, ClientError, Pipeline};
 use proc::clock;
 use proc::signals::{STOP, Signals};
 use term::exit::Failure;
@@ -101,7 +101,7 @@ pub(super) fn run(session: &mut Session, args: &EventsArgs) -> Result<u8, Failur
     args.check()?;
     let client = session.client()?;
     let unknown = args.unknown(&client)?;
-    let endpoint = term::connect::endpoint(&session.global, &session.config)?;
+    let endpoint = session.global.named().endpoint(&session.config)?;
     let prefix = publish::prefix(kind::TASK_STATUS);
     let mut pipeline = Pipeline::secured(&session.config, &endpoint, Some(&prefix))?;
     if !pipeline.hears_broadcasts() {

@@ -11,6 +11,9 @@ use api::wire::requests::rows::RowView;
 use base::pattern;
 use term::table::{Column, Give, Omit, Table};
 
+/// Ids that a group keeps.
+const IDS_MAX: usize = 1_000;
+
 /// A failed task.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Failed<'a> {
@@ -35,6 +38,8 @@ pub(super) struct Group {
     /// The newest one, and what it does.
     pub(super) example: String,
     pub(super) what: String,
+    /// The newest of them.
+    pub(super) ids: Vec<String>,
 }
 
 impl Group {
@@ -69,8 +74,12 @@ impl Failures {
             common: None,
             example: id.to_owned(),
             what: what.to_owned(),
+            ids: Vec::new(),
         });
         group.count += 1;
+        if group.ids.len() < IDS_MAX {
+            group.ids.push(id.to_owned());
+        }
         if group.line != line {
             group.common = Some(common);
         }

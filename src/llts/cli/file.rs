@@ -12,13 +12,14 @@ use nix::libc;
 
 use super::hand_over::hand_over;
 use api::archives_dir::dir_in;
-use api::client::{Client, ClientError, file_sender};
 use api::config::Config;
+use api::file_sender;
 use api::wire::client::ReplyError;
 use api::wire::requests::file;
 use api::wire::requests::submit::{Submission, Submitted};
 use api::wire::{Code, task_files};
 use base::{FileName, FilePattern, TaskInput, in_quotes, os_text, words};
+use llts_client::{Client, ClientError};
 use proc::files::file_digest::digest_of_size;
 use term::exit::Failure;
 

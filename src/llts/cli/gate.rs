@@ -6,10 +6,10 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use api::client::Client;
 use api::wire::requests::gate;
 use api::wire::requests::gate::{GateChange, GateRow};
 use base::{Pace, UNTIL_OPENED, Wall};
+use llts_client::Client;
 use proc::clock;
 use term::exit::Failure;
 use term::output::to_value;
@@ -187,7 +187,8 @@ fn closing(args: &CloseArgs, now: Wall) -> GateChange {
     GateChange { closed_for, closed_until: until.map(Some), ..GateChange::default() }
 }
 
-fn table(gates: &[GateRow]) -> Table {
+/// The table of gates.
+pub(super) fn table(gates: &[GateRow]) -> Table {
     let mut table = Table::of([
         Column::new("GATE").gives(Give::Middle(12)),
         Column::new("STATUS"),

@@ -1,28 +1,19 @@
 //! `llts get`: fetch the files that are kept with tasks.
-//!
-//! A file gets its name when its digest is right, so that no name stands for a part of it.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Seek as _, Write as _};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::selection::{Scope, Selection};
-use api::archives_dir::dir_in;
-use api::client::Client;
 use api::wire::client::{Selector, TaskView};
-use api::wire::requests::file;
 use api::wire::requests::query::query;
-use api::wire::requests::tool::ToolGet;
 use api::wire::task_files::kept_files;
 use base::{FileName, KeptFile, Outcome, ToolDigest, in_quotes, os_text, words};
-use proc::files::draft::Draft;
-use proc::files::file_copy::copy_into;
-use proc::files::file_digest::{digest_at, digest_of};
-use term::exit;
+use llts_client::{Client, FileError};
+use proc::files::file_digest::digest_at;
 use term::exit::Failure;
 use term::output::note;
 use term::session::Session;
@@ -70,7 +61,7 @@ pub(super) fn run(session: &mut Session, args: &GetArgs) -> Result<u8, Failure> 
     }
     let client = session.client()?;
     let target = Target { dir: args.dir.as_deref().unwrap_or(Path::new("")), by: &args.by, force: args.force };
-    let mut getter = Getter::new(session, &client, &target);
+    let mut getter = Getter::new(&client, &target);
     let mut worst = 0;
     for chosen in args.selection.resolve(&client, Scope::Ended(&Outcome::ALL))? {
         let got = match chosen.state {
@@ -122,17 +113,14 @@ pub(super) fn note_files(task: &TaskView) {
 pub(super) struct Getter<'a> {
     client: &'a Client,
     target: &'a Target<'a>,
-    /// The store of a controller of the same home.
-    store: PathBuf,
     pub(super) got: Vec<Got>,
     /// The places that this call has filled, each with its task.
     filled: BTreeMap<PathBuf, (String, ToolDigest)>,
 }
 
 impl<'a> Getter<'a> {
-    pub(super) fn new(session: &Session, client: &'a Client, target: &'a Target<'a>) -> Self {
-        let store = dir_in(&session.config.paths.state_dir);
-        Self { client, target, store, got: Vec::new(), filled: BTreeMap::new() }
+    pub(super) fn new(client: &'a Client, target: &'a Target<'a>) -> Self {
+        Self { client, target, got: Vec::new(), filled: BTreeMap::new() }
     }
 
     /// Fetches the files of a task. Without any, that is an error if the task `must_have` some.
@@ -166,7 +154,6 @@ impl<'a> Getter<'a> {
         let place = FileName::new(&place)
             .map_err(|why| Failure::usage(format!("--by makes {} of it, which {why}", in_quotes(&place))))?;
         let path = self.target.dir.join(place.path());
-        let failed = |error: io::Error| Failure::failed(format!("cannot write {}: {error}", path.display()));
         if let Some((other, digest)) = self.filled.get(&path).filter(|(_, digest)| *digest != file.digest) {
             return Err(Failure::failed(format!(
                 "{} has just been written with other content ({}) for task {other}; use --by '{{id}}/'",
@@ -176,48 +163,15 @@ impl<'a> Getter<'a> {
         }
         let is_new = is_missing(&path, &file.digest, self.target.force)?;
         if is_new {
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            fs::create_dir_all(folder).map_err(failed)?;
-            let draft = Draft::new(folder, ".llts-get").map_err(failed)?;
-            self.write(&file, draft.file(), &path)?;
-            open_to_its_umask(draft.file(), file.is_executable).map_err(failed)?;
-            draft.publish(&path).map_err(failed)?;
+            self.client.fetch(&file, &path).map_err(|error| match error {
+                FileError::Write(error) => Failure::failed(format!("cannot write {}: {error}", path.display())),
+                FileError::Asked(error) => error.into(),
+                other => Failure::failed(other),
+            })?;
         }
         self.filled.insert(path.clone(), (task.id().to_owned(), file.digest));
         self.got.push(Got { task: task.id().to_owned(), file, path, is_new });
         Ok(())
-    }
-
-    /// Writes the bytes of a file into an empty one: a copy, if the store is on this machine.
-    fn write(&self, file: &KeptFile, mut new: &File, path: &Path) -> Result<(), Failure> {
-        let failed = |error: io::Error| Failure::failed(format!("cannot write {}: {error}", path.display()));
-        if let Ok(stored) = File::open(self.store.join(file.digest.to_string())) {
-            let copied = copy_into(&stored, new).and_then(|()| digest_of(new));
-            if copied.is_ok_and(|digest| digest == file.digest) {
-                return Ok(());
-            }
-        }
-        for is_doubted in [false, true] {
-            new.set_len(0).and_then(|()| new.rewind()).map_err(failed)?;
-            let mut offset = 0;
-            loop {
-                let get = ToolGet { digest: file.digest, offset, is_doubted: is_doubted && offset == 0 };
-                let (at, total, data) = self.client.ask(&file::get(&get))?;
-                if at != offset || data.is_empty() && offset < total {
-                    return Err(Failure::failed("an answer of the controller has another part of it"));
-                }
-                new.write_all(&data).map_err(failed)?;
-                offset += data.len() as u64;
-                if offset >= total {
-                    break;
-                }
-            }
-            new.sync_all().map_err(failed)?;
-            if digest_of(new).map_err(failed)? == file.digest {
-                return Ok(());
-            }
-        }
-        Err(Failure::new(exit::FAILED, "it has arrived with wrong bytes twice; try again"))
     }
 }
 
@@ -243,13 +197,6 @@ fn is_missing(path: &Path, digest: &ToolDigest, force: bool) -> Result<bool, Fai
     Err(Failure::failed(format!(
         "{path} is there with other content; use --force to overwrite it, or -o for another folder"
     )))
-}
-
-/// A draft is for its owner only, other than a new file of a user.
-fn open_to_its_umask(draft: &File, is_executable: bool) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    let mode = if is_executable { 0o777 } else { 0o666 };
-    draft.set_permissions(fs::Permissions::from_mode(mode & !proc::files::privacy::umask_at_start()))
 }
 
 /// The text before the names of the files of a task.

@@ -4,9 +4,9 @@ mod document;
 mod dot;
 pub(super) mod explain;
 mod layout;
-mod list;
+pub(super) mod list;
 mod run;
-mod show;
+pub(super) mod show;
 mod svg;
 mod view;
 

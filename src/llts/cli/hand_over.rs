@@ -1,19 +1,11 @@
 //! The submit of a task to the controller, as every command makes it: once, also after a lost answer.
 
-use api::client::{Client, ClientError};
 use api::wire::requests::submit::{Submission, Submitted};
 use base::{Mono, Now, Policy, PolicyField, PolicySlot, Scalar, Skew, TaskId};
+use llts_client::{Client, ClientError};
 use proc::clock;
 use term::exit::Failure;
 use term::output::note;
-
-/// The start of the keys that this program makes for submits without one.
-const OWN_KEY: &str = "llts ";
-
-/// A key for one submit: it can be repeated after a lost answer, and makes one task all the same.
-pub(super) fn own_key() -> String {
-    format!("{OWN_KEY}{:032x}", rand::random::<u128>())
-}
 
 /// A sentence for a task with a moment of the clock, if the clocks differ: its id has the time of the controller.
 fn told_skew(submission: &Submission, submitted: &Submitted, sent: Mono, now: Now) -> Option<String> {
@@ -38,11 +30,9 @@ fn is_number(value: Option<&Scalar>) -> bool {
 pub(super) fn hand_over(client: &Client, submission: &Submission) -> Result<Submitted, Failure> {
     let key = submission.submit_key.as_deref().unwrap_or_default();
     let sent = clock::now().mono;
-    let mut submitted = client.ask_repeatably(&submission.request()).map_err(|error| unanswered(client, key, error))?;
+    let submitted = client.submit(submission).map_err(|error| unanswered(client, key, error))?;
     let skew = told_skew(submission, &submitted, sent, clock::now());
     skew.iter().for_each(|said| note(said));
-    // Only a repetition of this one has the same key.
-    submitted.duplicate &= !key.starts_with(OWN_KEY);
     let duplicate = submitted.duplicate.then_some("a task was submitted before with this key; this is its id");
     submitted.warning.as_deref().into_iter().chain(duplicate).for_each(note);
     Ok(submitted)

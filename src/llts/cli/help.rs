@@ -36,6 +36,7 @@ const HEADINGS: [Heading; 6] = [
         others: &[
             "restart",
             "info",
+            "open",
             "service",
             "doctor",
             "config",

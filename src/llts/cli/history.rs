@@ -83,15 +83,19 @@ pub(super) fn run(session: &mut Session, args: &HistoryArgs) -> Result<u8, Failu
         session.out.value(&json!({ "total": total, "groups": groups }));
         return Ok(0);
     }
-    let keys = args.group.iter().map(|key| heading(*key));
-    let mut table = Table::of(keys.chain(NUMBERS));
-    for group in &rows {
-        let keys = args.group.iter().map(|key| shown(*key, group.key(*key)));
-        table.row(keys.chain(cells(group)));
-    }
-    session.out.table(&table);
+    session.out.table(&table(&args.group, &rows));
     session.out.next_page("groups", args.offset, rows.len(), total);
     Ok(0)
+}
+
+/// The table of groups with these keys.
+pub(super) fn table(keys: &[GroupKey], groups: &[GroupRow]) -> Table {
+    let mut table = Table::of(keys.iter().map(|key| heading(*key)).chain(NUMBERS));
+    for group in groups {
+        let keys = keys.iter().map(|key| shown(*key, group.key(*key)));
+        table.row(keys.chain(cells(group)));
+    }
+    table
 }
 
 /// The numbers of a group; the less a reader needs one, the earlier it gives way to the others.

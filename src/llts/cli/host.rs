@@ -7,17 +7,17 @@ use crate::cli::{end_abandoned, make_home};
 use crate::service::ephemeral::{EphemeralLeftover, EphemeralPlan, EphemeralService, Way};
 use crate::service::supervisor;
 use crate::service::supervisor::{AGENTS_MAX, Launch, RenewError, Service, log_file};
-use api::client::Client;
 use api::home::FoundBy;
 use api::wire::requests::stats;
 use base::span;
+use llts_client::Client;
+use llts_client::configured::{self, Configured};
 use proc::lending::lend_slot;
 use proc::signals::Signals;
-use term::connect::Configured;
+use term::exit;
 use term::exit::Failure;
 use term::output::note;
 use term::session::Session;
-use term::{connect, exit};
 
 /// Number of services that end while this command is about to use them, before it gives up.
 const ENDS_MAX: u32 = 10;
@@ -75,16 +75,16 @@ pub(super) fn at_controller(
 fn endpoint(session: &Session) -> Result<Option<String>, Failure> {
     let Session { global, config, .. } = session;
     if global.controller()?.is_some() {
-        return connect::endpoint(global, config).map(Some);
+        return Ok(Some(global.named().endpoint(config)?));
     }
-    let endpoint = match connect::configured(config) {
+    let endpoint = match configured::find(config) {
         // A service that is started here would not be the one that is meant.
         Configured::Listening(endpoint) | Configured::Elsewhere(endpoint) => return Ok(Some(endpoint)),
         Configured::At(endpoint) => endpoint,
         Configured::Nowhere => return Ok(None),
     };
     // A supervisor restarts its controller, so in that case the client waits for it.
-    let none_listens = connect::is_refused(&endpoint, config.client.reply_timeout)
+    let none_listens = configured::is_refused(&endpoint, config.client.reply_timeout)
         && supervisor::holder(&config.paths.state_dir).is_none();
     Ok((!none_listens).then_some(endpoint))
 }
@@ -131,7 +131,7 @@ fn service(
 
 /// A connection that keeps a service, unless it has ended.
 fn kept(session: &Session, endpoint: &str) -> Result<Option<Client>, Failure> {
-    if connect::is_refused(endpoint, session.config.client.reply_timeout) {
+    if configured::is_refused(endpoint, session.config.client.reply_timeout) {
         return Ok(None);
     }
     let client = Client::secured(&session.config, endpoint)?;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::rounds::{Period, pages};
 use api::wire::client::Listing;
-use api::wire::requests::history::{RoundFilter, incidents};
+use api::wire::requests::history::{IncidentRow, RoundFilter, incidents};
 use base::{IncidentKind, words};
 use proc::clock;
 use term::connect::READING_MAX;
@@ -50,12 +50,17 @@ pub(super) fn run(session: &mut Session, args: &IncidentsArgs) -> Result<u8, Fai
         session.out.value(&json!({ "total": total, "incidents": incidents }));
         return Ok(0);
     }
+    session.out.table(&table(&rows));
+    session.out.next_page("incidents", args.offset, rows.len(), total);
+    Ok(0)
+}
+
+/// The table of incidents.
+pub(super) fn table(incidents: &[IncidentRow]) -> Table {
     let mut table = Table::new(&["TIME", "KIND", "WHAT"]);
-    for incident in &rows {
+    for incident in incidents {
         let at = incident.at().map(times::local).unwrap_or_default();
         table.row([at.as_str(), incident.kind(), &times::readable(incident.text())]);
     }
-    session.out.table(&table);
-    session.out.next_page("incidents", args.offset, rows.len(), total);
-    Ok(0)
+    table
 }

@@ -8,18 +8,18 @@ use serde_json::{Map, Value, json};
 
 use crate::service::supervisor;
 use crate::service::supervisor::Service;
-use api::client::Client;
 use api::config::Config;
 use api::wire::requests::stats;
 use api::wire::requests::stats::{AgentCounts, Stats};
 use api::wire::version;
 use base::{ToolName, Wall, path_text, span, words};
+use llts_client::Client;
+use llts_client::configured::{self, Configured};
 use proc::clock;
-use term::connect::Configured;
 use term::exit::Failure;
 use term::session::Session;
 use term::table::Table;
-use term::{connect, hints, times};
+use term::{hints, times};
 use zmtp::sockets::absolute;
 
 /// The answers of a controller.
@@ -60,10 +60,10 @@ fn ask(session: &Session) -> Result<Option<Answer>, Failure> {
     let Session { global, config, .. } = session;
     let endpoint = match global.controller()? {
         Some(named) => named,
-        None => match connect::configured(config) {
+        None => match configured::find(config) {
             Configured::Listening(endpoint) => endpoint,
             Configured::At(endpoint) | Configured::Elsewhere(endpoint)
-                if !connect::is_refused(&endpoint, config.client.reply_timeout) =>
+                if !configured::is_refused(&endpoint, config.client.reply_timeout) =>
             {
                 endpoint
             }

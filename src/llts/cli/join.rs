@@ -12,10 +12,11 @@ use crate::service::supervisor;
 use api::tools;
 use api::wire::join::{Admission, Newcomer};
 use base::{AgentId, path_text, split_tcp};
+use llts_client::configured;
 use proc::signals::{STOP, Signals};
+use term::exit;
 use term::exit::Failure;
 use term::output::note;
-use term::{connect, exit};
 use zmtp::curve_keys;
 use zmtp::engine::KeyPair;
 
@@ -63,7 +64,7 @@ pub(super) fn run(session: &mut Session, args: &JoinArgs) -> Result<u8, Failure>
     }
     let mut signals = Signals::install(&STOP).map_err(Failure::failed)?;
     let address = format!("tcp://{}", args.address);
-    if connect::is_refused(&address, session.config.client.reply_timeout) {
+    if configured::is_refused(&address, session.config.client.reply_timeout) {
         let sentence = format!(
             "nothing listens at {address}: the invitation was used, or has expired; ask there for a new one with `llts keys invite`"
         );

@@ -2,7 +2,6 @@
 
 mod past;
 
-use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
 use clap::Args;
@@ -13,13 +12,13 @@ use past::Forgotten;
 use super::rounds::{self, RoundsArgs};
 use super::rows::{self, ColumnName, Columns, Row};
 use super::selection::Selection;
-use super::{waiting, watch};
-use api::client::Client;
+use super::waiting;
 use api::wire::Narrowing;
 use api::wire::client::Listing;
 use api::wire::requests::history::SortKey;
 use api::wire::requests::rows::{Order, RowsAsk};
 use base::{ShownState, StateCounts, Wall, words};
+use llts_client::Client;
 use proc::clock;
 use term::exit::Failure;
 use term::output::to_value;
@@ -59,9 +58,6 @@ pub(super) struct ListArgs {
     /// Cut no cell to the width of the terminal
     #[arg(long, help_heading = "Table")]
     no_trunc: bool,
-    /// Draw the table again each second, until Ctrl-C
-    #[arg(long, help_heading = "Table")]
-    watch: bool,
     /// Maximum number of tasks
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: u64,
@@ -102,17 +98,6 @@ pub(super) fn run(session: &mut Session, args: &ListArgs) -> Result<u8, Failure>
         return in_json(session, args);
     }
     let client = session.client()?;
-    if args.watch {
-        if !io::stdout().is_terminal() {
-            return Err(Failure::usage("--watch needs a terminal on stdout; omit it"));
-        }
-        // The head, a gap, two lines of the footer and the line of the cursor.
-        let rows_max = session.out.rows().unwrap_or(24).saturating_sub(5) as u64;
-        return watch::redraw(session, |session| {
-            let page = page(&client, args, args.limit.min(rows_max.max(1)))?;
-            Ok(screen(&page, args, session.out.look()))
-        });
-    }
     let page = page(&client, args, args.limit)?;
     let look = session.out.look();
     if look.is_terminal {

@@ -1,17 +1,15 @@
 //! `llts logs`: the outputs of tasks, byte for byte, also while they run.
 
-use std::time::Duration;
-
 use clap::Args;
 
 use super::change::about;
-use super::output_reader::{Copied, OutputReader, RESTART_MAX};
+use super::output_reader::{Copied, RESTART_MAX, copy};
 use super::selection::ids::short;
 use super::selection::{Chosen, Scope, Selection};
-use api::client::Client;
 use api::wire::client::Selector;
 use api::wire::requests::rows::{RowsAsk, rows};
 use base::{Stream, middle};
+use llts_client::{Client, Output};
 use term::exit;
 use term::exit::Failure;
 use term::json_lines::JsonLines;
@@ -180,28 +178,20 @@ impl Copy<'_> {
         } else {
             Sink::new(self.target, self.args.tag.then(|| self.id.to_owned())).raw_if(self.args.raw)
         };
-        let mut reader = OutputReader {
-            client: self.client,
-            task: self.id,
-            stream: self.stream,
-            round: self.args.round.map(u64::from),
-            follows: self.args.follow,
-            patience: if self.args.follow { RESTART_MAX } else { Duration::ZERO },
-        };
-        let mut offset = match self.args.tail {
-            Some(lines) => reader.tail(lines)?,
-            None => 0,
-        };
+        let mut output = self.output(self.args.round.map(u64::from));
+        if let Some(lines) = self.args.tail {
+            output = output.from_last_lines(lines)?;
+        }
         let mut shown = Shown::default();
         let mut is_first = true;
         loop {
-            match reader.copy(offset, &mut sink)? {
+            match copy(output, &mut sink)? {
                 Copied::All { round, is_cut } => {
                     shown.is_cut |= is_cut;
                     if !self.args.follow || self.args.round.is_some() {
                         break;
                     }
-                    reader.round = Some(round + 1);
+                    output = self.output(Some(round + 1));
                 }
                 Copied::NoSuchRound if is_first => {
                     let round = self.args.round.unwrap_or_default();
@@ -213,9 +203,15 @@ impl Copy<'_> {
                     break;
                 }
             }
-            (offset, is_first) = (0, false);
+            is_first = false;
         }
         sink.end(false);
         Ok(shown)
+    }
+
+    fn output(&self, round: Option<u64>) -> Output<'_> {
+        let output = self.client.logs(self.id, self.stream);
+        let output = if self.args.follow { output.follow().patient(RESTART_MAX) } else { output };
+        if let Some(round) = round { output.in_round(round) } else { output }
     }
 }

@@ -4,11 +4,11 @@ use clap::Args;
 
 use super::answers::{self, Shown};
 use super::selection::Selection;
-use api::client::{Client, ClientError};
 use api::wire::client::{Selector, TaskView, is_time};
 use api::wire::requests::explain::explain;
 use api::wire::requests::query::query;
 use base::{Scalar, Wall, words};
+use llts_client::{Client, ClientError};
 use term::exit::Failure;
 use term::output::Output;
 use term::session::Session;

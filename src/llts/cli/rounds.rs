@@ -5,11 +5,11 @@ use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use serde_json::{Value, json};
 
 use super::selection::Selection;
-use api::client::{Client, ClientError};
 use api::wire::client::Listing;
 use api::wire::requests::history::{Found, SortKey};
 use api::wire::requests::{history, stats};
 use base::{ShownState, Wall};
+use llts_client::{Client, ClientError};
 use proc::clock;
 use term::connect::READING_MAX;
 use term::exit::Failure;

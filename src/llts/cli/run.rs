@@ -22,11 +22,11 @@ use super::selection::ids;
 use super::submit::TaskArgs;
 use super::tails::note_tails;
 use super::waiting::{self, Looks};
-use api::client::{Client, Waited};
 use api::wire::client::{Selector, TaskView};
 use api::wire::requests::kill::kill;
 use api::wire::requests::submit::{Submission, Submitted};
 use base::{Mono, Outcome, Phase, words};
+use llts_client::{Client, Waited};
 use proc::clock;
 use proc::signals::{STOP, Signals};
 use proc::terminal::Terminal;
@@ -158,7 +158,7 @@ fn run_at(
         return Ok(code);
     }
     let target = Target { dir: Path::new(""), by: "", force: false };
-    let mut getter = Getter::new(session, client, &target);
+    let mut getter = Getter::new(client, &target);
     let got = signals.let_end(|| getter.get(&task, code == 0)).map_err(Failure::failed)?;
     match got {
         Ok(()) => Ok(code),
@@ -230,7 +230,11 @@ impl Run<'_> {
     /// Waits for the end, or until a moment; the first signal requests the end, the second gives up.
     fn wait(&mut self, until: Option<Mono>) -> Result<Option<TaskView>, Failure> {
         loop {
-            match self.client.wait(&Selector::task(self.id), self.looks.or(until), Some(self.signals.as_fd()))? {
+            match self.client.wait_for_task(
+                &Selector::task(self.id),
+                self.looks.or(until),
+                Some(self.signals.as_fd()),
+            )? {
                 Waited::Expired(task) if until.is_none_or(|until| clock::now().mono < until) => self.look(&task)?,
                 Waited::Finished(task) | Waited::Expired(task) => {
                     status_line::clear();

@@ -12,10 +12,10 @@ use clap::Args;
 use pages::{find, merged};
 
 use super::parameter::{self, Parameter};
-use api::client::{Client, ClientError};
 use api::wire::client::{Listing, Selector, TaskView};
 use api::wire::requests::list::{tasks, tasks_before};
 use base::{Fields, GraphId, Outcome, Phase, Wall};
+use llts_client::{Client, ClientError};
 use term::exit;
 use term::exit::Failure;
 use term::states::{outcome, phase};

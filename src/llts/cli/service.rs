@@ -15,7 +15,7 @@ use super::host;
 use crate::cli::make_home;
 use crate::service::supervisor;
 use crate::service::supervisor::AGENTS_MAX;
-use api::client::transport;
+use api::transport;
 use term::exit::{FAILED, Failure};
 use term::hints;
 use term::output::{Output, note};

@@ -7,7 +7,6 @@ use clap::Args;
 use super::answers::{self, Shown};
 use super::change::about;
 use super::selection::{Chosen, Scope, Selection};
-use api::client::{Client, ClientError};
 use api::wire::client::{Selector, TaskView};
 use api::wire::requests::agents::AgentRow;
 use api::wire::requests::explain::{Explanation, explain};
@@ -18,11 +17,13 @@ use api::wire::requests::query::query;
 use api::wire::requests::rows::{RowView, RowsAsk, rows};
 use api::wire::requests::{history, job};
 use base::{Stream, Wall};
+use llts_client::{Client, ClientError};
 use term::connect::READING_MAX;
 use term::exit;
 use term::exit::Failure;
 use term::output::note;
 use term::session::Session;
+use term::style::{Look, Screen};
 
 #[derive(Args, Debug)]
 #[command(mut_group("selection", |group| group.required(true)))]
@@ -108,6 +109,11 @@ pub(super) fn show(
     Ok(worst)
 }
 
+/// The screen of a task; with its history first if that is asked for.
+pub(super) fn screen(client: &Client, id: &str, reason_first: bool, look: Look) -> Result<Screen, Failure> {
+    Ok(screen::of_task(&model(client, id)?, reason_first, look))
+}
+
 fn model(client: &Client, id: &str) -> Result<Model, Failure> {
     let selector = Selector::task(id);
     let found = client.ask(&rows(&selector, &RowsAsk::default(), 0, 1))?;
@@ -124,7 +130,7 @@ fn model(client: &Client, id: &str) -> Result<Model, Failure> {
 }
 
 fn agent(client: &Client, name: &str) -> Result<Option<AgentRow>, ClientError> {
-    Ok(super::agents::collect(client)?.into_iter().find(|agent| agent.id() == name))
+    Ok(client.agents()?.into_iter().find(|agent| agent.id() == name))
 }
 
 /// What a run has written up to now; nothing where the agent does not answer.

@@ -1,15 +1,13 @@
-//! `llts status`, `llts top`, and `llts` alone on a terminal: the whole service on one screen, from one answer.
+//! `llts status`, and `llts` alone on a terminal: the whole service on one screen, from one answer.
 
-mod screen;
-
-use std::io::{self, IsTerminal as _};
+pub(super) mod screen;
 
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use super::watch;
-use api::wire::requests::status::{Status, status};
+use api::wire::requests::status::{Problem, Status, status};
 use api::wire::version;
+use base::Wall;
 use term::exit;
 use term::exit::Failure;
 use term::output::to_value;
@@ -21,25 +19,14 @@ use term::style::{FAINT, PLAIN, Screen};
 WHY n WAIT counts the waiting tasks by what they wait for. FAILED shows the last failures, those that are alike as one. The screen is no taller than the terminal. The rate and \
 p50, the median run time, are those of the last minute. `llts stats`, `llts agents` and `llts info` have the parts.")]
 pub(super) struct StatusArgs {
-    /// Draw the screen again each second, until q or Ctrl-C
-    #[arg(long)]
-    watch: bool,
     /// For `llts` without a command
     #[arg(long, hide = true)]
     alone: bool,
 }
 
-#[derive(Args, Debug)]
-#[command(after_help = "The same as `llts status --watch`. q and Ctrl-C leave.")]
-pub(super) struct TopArgs {}
-
-pub(super) fn top(session: &mut Session, _: &TopArgs) -> Result<u8, Failure> {
-    run(session, &StatusArgs { watch: true, alone: false })
-}
-
 pub(super) fn run(session: &mut Session, args: &StatusArgs) -> Result<u8, Failure> {
-    let answer = session.client().and_then(|client| Ok((client.ask(&status())?, client)));
-    let (first, client) = match answer {
+    let answer = session.client().and_then(|client| Ok(client.ask(&status())?));
+    let first = match answer {
         Ok(answer) => answer,
         Err(failure) if args.alone && failure.exit == exit::NO_CONTROLLER && !session.out.is_json() => {
             without_service(session);
@@ -50,14 +37,6 @@ pub(super) fn run(session: &mut Session, args: &StatusArgs) -> Result<u8, Failur
     if session.out.is_json() {
         session.out.value(&value(&first));
         return Ok(0);
-    }
-    if args.watch {
-        if !io::stdout().is_terminal() {
-            return Err(Failure::usage("--watch needs a terminal on stdout; `llts status` prints the screen once"));
-        }
-        return watch::redraw(session, |session| {
-            Ok(screen::of(&client.ask(&status())?, session.out.look(), lines(session)))
-        });
     }
     let screen = screen::of(&first, session.out.look(), lines(session));
     session.out.screen(&screen);
@@ -93,6 +72,7 @@ fn value(status: &Status) -> Value {
         "version": version::program(),
         "health": status.warning.as_deref().unwrap_or("good"),
         "uptime_seconds": status.now.since(status.started_at).as_secs_f64(),
+        "problems": status.problems.iter().map(problem).collect::<Vec<_>>(),
         "tasks": states,
         "agents": { "total": agents.total, "free": agents.free, "busy": agents.busy, "lost": agents.lost },
         "tasks_per_second": status.rate,
@@ -102,4 +82,9 @@ fn value(status: &Status) -> Value {
         "waiting": status.waiting.iter().map(|(why, count)| json!({ "why": why, "count": count })).collect::<Vec<_>>(),
         "failed": rows(&status.failed),
     })
+}
+
+fn problem(problem: &Problem) -> Value {
+    let Problem { text, hint, since, task } = problem;
+    json!({ "what": text, "hint": hint, "since_time": since.map(Wall::unix_seconds), "task_id": task })
 }

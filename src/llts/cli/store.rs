@@ -1,19 +1,23 @@
 //! `llts store`: read the durable store, also while a controller uses it, and repair it while none does.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::change::confirm;
 use super::up::refuse_joined;
+use crate::backup::{self, Made, Restored};
 use api::wire::task;
+use base::path_text;
 use controller::store;
 use controller::store::{Salvage, StoreError};
+use proc::clock;
 use proc::lock::StateLock;
 use term::exit::{BROKEN_PIPE, Failure};
 use term::output::{Output, note};
 use term::session::Session;
+use term::times;
 
 /// The maximum number of task ids that a sentence names before it only gives the number of the others.
 const NAMED_MAX: usize = 10;
@@ -26,6 +30,25 @@ pub(super) struct StoreArgs {
 
 #[derive(Debug, Subcommand)]
 enum StoreCommand {
+    /// Copy the home into a new folder, also while its service runs
+    #[command(after_help = "\
+The backup has the store as it is at this moment, the files of tasks, the tools, the history, the keys and the configuration: \
+with it, one can act as the controller. It does not have outputs that agents keep (`llts logs` of long outputs), logs and work folders.
+
+`llts --home HOME store restore DIR` makes a home of it, also on another machine.")]
+    Backup {
+        /// The folder, which is made
+        dir: PathBuf,
+    },
+    /// Make a home of a backup
+    #[command(after_help = "\
+The home (`--home`, LLTS_HOME) must have no store. A file that is there and differs from the backup is a refusal before anything is \
+written. Tasks that were accepted after the backup are not in it. Tasks that have ended since then run again; a run that an \
+agent still has goes on. Agents obey the restored controller, and no longer the one before.")]
+    Restore {
+        /// The folder of the backup
+        dir: PathBuf,
+    },
     /// Read all of it and report whether it is intact
     Check,
     /// Print every task, oldest first, one JSON object per line
@@ -41,7 +64,7 @@ enum StoreCommand {
 pub(super) fn run(session: &mut Session, args: &StoreArgs) -> Result<u8, Failure> {
     refuse_joined(session, "run this command there")?;
     let state_dir = session.config.paths.state_dir.clone();
-    match args.command {
+    match &args.command {
         StoreCommand::Check => {
             let tasks = store::inspect(&state_dir, |_| {}).map_err(Failure::failed)?;
             show_whole(&mut session.out, &state_dir, tasks);
@@ -54,7 +77,9 @@ pub(super) fn run(session: &mut Session, args: &StoreArgs) -> Result<u8, Failure
                 return Ok(BROKEN_PIPE);
             }
         }
-        StoreCommand::Repair { yes } => repair(&mut session.out, &state_dir, yes)?,
+        StoreCommand::Repair { yes } => repair(&mut session.out, &state_dir, *yes)?,
+        StoreCommand::Backup { dir } => make_backup(session, dir)?,
+        StoreCommand::Restore { dir } => restore(session, dir)?,
     }
     Ok(0)
 }
@@ -68,7 +93,7 @@ fn show_whole(out: &mut Output, state_dir: &Path, tasks: usize) {
 }
 
 fn repair(out: &mut Output, state_dir: &Path, yes: bool) -> Result<(), Failure> {
-    let _lock = StateLock::acquire(state_dir, "controller").map_err(Failure::failed)?;
+    let _lock = StateLock::acquire(state_dir, controller::process::LOCK).map_err(Failure::failed)?;
     store::finish_repair(state_dir).map_err(Failure::failed)?;
     match store::inspect(state_dir, |_| {}) {
         Ok(tasks) => {
@@ -97,6 +122,43 @@ fn repair(out: &mut Output, state_dir: &Path, yes: bool) -> Result<(), Failure> 
         }));
     } else {
         out.line(format_args!("the store has {} tasks; the damaged one is in {}", salvage.tasks(), kept.display()));
+    }
+    Ok(())
+}
+
+fn make_backup(session: &mut Session, dir: &Path) -> Result<(), Failure> {
+    let (home, file) = (session.home.folder(), session.config_file());
+    let made = backup::make(&session.config, home, file.as_deref(), dir, clock::now().wall).map_err(Failure::failed)?;
+    let Made { tasks, files, bytes, notes } = made;
+    notes.iter().for_each(|sentence| note(sentence));
+    let out = &mut session.out;
+    if out.is_json() {
+        out.value(&json!({ "backup": path_text(dir), "tasks": tasks, "files": files, "bytes": bytes, "notes": notes }));
+    } else {
+        out.line(format_args!("{} has {tasks} tasks in {files} files, {bytes} bytes", dir.display()));
+    }
+    Ok(())
+}
+
+fn restore(session: &mut Session, dir: &Path) -> Result<(), Failure> {
+    if session.global.config.is_some() {
+        return Err(Failure::usage("a backup has its own configuration; name the home with --home, without --config"));
+    }
+    let Restored { tasks, files, bytes, made_at, outside } =
+        Restored::from(dir, &session.home).map_err(Failure::failed)?;
+    for folder in &outside {
+        note(&format!("its configuration has a folder outside of the home: {}", folder.display()));
+    }
+    let home = session.home.folder().display();
+    let out = &mut session.out;
+    if out.is_json() {
+        out.value(&json!({ "home": path_text(session.home.folder()), "tasks": tasks, "files": files, "bytes": bytes, "made_at": times::rfc3339(made_at) }));
+    } else {
+        out.line(format_args!(
+            "{home} has the {tasks} tasks of {}: {files} files, {bytes} bytes",
+            times::local(made_at)
+        ));
+        out.line(format_args!("start it with `llts --home {home} up`"));
     }
     Ok(())
 }

@@ -10,14 +10,15 @@ use serde_json::Value;
 
 use super::command::CommandArgs;
 use super::file::{self, FileArgs, LocalFile};
-use super::hand_over::{hand_over, own_key};
+use super::hand_over::hand_over;
 use super::parameter;
 use super::policy::{self, PolicyArgs};
 use super::relations::RelationArgs;
 use super::selection::ids;
 use crate::map::template::quoted;
 use api::wire::requests::submit::Submission;
-use base::{Fields, TaskId, ToolName, words};
+use base::{Fields, ToolName};
+use llts_client::own_key;
 use term::exit::Failure;
 use term::output::note;
 use term::session::Session;
@@ -145,8 +146,8 @@ impl TaskArgs {
     /// Makes the task a child of the one to which this process belongs, unless the user has said otherwise or named another
     /// controller. Neither outlives the other, and `explain` knows who waits for whom.
     pub(super) fn with_father(&self, session: &Session, mut submission: Submission) -> Submission {
-        if submission.parent.is_none() && !self.no_father && session.global.is_in_task() {
-            submission.parent = std::env::var(words::TASK_ID).ok().filter(|id| id.parse::<TaskId>().is_ok());
+        if submission.parent.is_none() && !self.no_father {
+            submission.parent = session.global.named().parent();
         }
         submission
     }

@@ -7,8 +7,9 @@ use super::host;
 use crate::cli::{end_abandoned, make_home};
 use crate::service::supervisor;
 use crate::service::supervisor::{AGENTS_MAX, Launch, Order, RenewError, Service, log_file};
-use api::client::transport;
 use api::config::key_variables;
+use api::transport;
+use proc::lock::StateLock;
 use proc::signals::{STOP, Signals};
 use term::exit::{Failure, INTERRUPTED};
 use term::output::note;
@@ -34,6 +35,9 @@ pub(super) struct UpArgs {
     /// End this many of the agents that run, each as soon as it has no task
     #[arg(long, value_name = "N", conflicts_with_all = ["agents", "agents_only", "add"], value_parser = agents(1))]
     remove: Option<u16>,
+    /// Wait until no service runs in the home, here or on another machine that shares it, and then start one
+    #[arg(long, conflicts_with_all = ["agents_only", "add", "remove"])]
+    standby: bool,
 }
 
 impl UpArgs {
@@ -101,8 +105,8 @@ pub(super) fn run(session: &mut Session, args: &UpArgs) -> Result<u8, Failure> {
     let elsewhere = args.agents_only.map(|_| controller(session)).transpose()?;
     make_home(session)?;
     end_abandoned(session);
-    let starting = supervisor::starting(&session.config.paths.state_dir).map_err(Failure::failed)?;
-    let service = match supervisor::settled(&session.config, &mut signals).map_err(changed)? {
+    let (starting, running) = settled(session, args.standby, &mut signals)?;
+    let service = match running {
         Some(service) => match change(session, args, &service, &mut signals) {
             // It has ended meanwhile, for want of work.
             Err(_) if supervisor::holder(&session.config.paths.state_dir).is_none() => {
@@ -127,6 +131,29 @@ pub(super) fn run(session: &mut Session, args: &UpArgs) -> Result<u8, Failure> {
     table.row(["agents", &service.agents.to_string()]);
     session.out.table(&table);
     Ok(0)
+}
+
+/// The service that runs, or none; other commands do not start one meanwhile. A standby waits until there is none.
+fn settled(
+    session: &Session,
+    is_standby: bool,
+    signals: &mut Signals,
+) -> Result<(StateLock, Option<Service>), Failure> {
+    let state_dir = &session.config.paths.state_dir;
+    loop {
+        let starting = supervisor::starting(state_dir).map_err(Failure::failed)?;
+        let holder = supervisor::holder(state_dir).filter(|_| is_standby);
+        let Some(holder) = holder else {
+            return Ok((starting, supervisor::settled(&session.config, signals).map_err(changed)?));
+        };
+        drop(starting);
+        let home = session.home.folder().display();
+        let by = holder.pid.map_or_else(String::new, |pid| format!(" (process {pid})"));
+        note(&format!("a service runs in the home {home}{by}; another one starts here when it ends"));
+        if !supervisor::stand_by(state_dir, signals).map_err(Failure::failed)? {
+            return Err(Failure::new(INTERRUPTED, "left before the other service has ended".to_owned()));
+        }
+    }
 }
 
 /// Changes the service that runs.

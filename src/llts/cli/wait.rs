@@ -12,10 +12,10 @@ use super::selection::{Chosen, Scope, Selection};
 use super::tails::note_tails;
 use super::waiting::{Wait, left, why};
 use super::{graph, job};
-use api::client::{Client, ClientError, Waited};
 use api::wire::client::{Selector, TaskView};
 use api::wire::requests::query::query;
 use base::{GraphId, Mono};
+use llts_client::{Client, ClientError, Waited};
 use proc::clock;
 use proc::lending::lend_slot;
 use term::exit::Failure;
@@ -117,13 +117,14 @@ fn wait(
         return Ok(Some(End::Unknown(unknown.sentence.clone())));
     }
     let has_ended = |end: &End| !matches!(end, End::Expired(_));
-    let ask = |until, interrupt: Option<BorrowedFd<'_>>| match client.wait(&Selector::task(id), until, interrupt) {
-        Ok(Waited::Finished(task)) => Ok(Some(End::Finished(task))),
-        Ok(Waited::Expired(task)) => Ok(Some(End::Expired(task))),
-        Ok(Waited::Interrupted) => Ok(None),
-        Err(ClientError::Reply(reply)) if reply.is_no_such_task() => Ok(Some(End::Unknown(reply.to_string()))),
-        Err(error) => Err(error),
-    };
+    let ask =
+        |until, interrupt: Option<BorrowedFd<'_>>| match client.wait_for_task(&Selector::task(id), until, interrupt) {
+            Ok(Waited::Finished(task)) => Ok(Some(End::Finished(task))),
+            Ok(Waited::Expired(task)) => Ok(Some(End::Expired(task))),
+            Ok(Waited::Interrupted) => Ok(None),
+            Err(ClientError::Reply(reply)) if reply.is_no_such_task() => Ok(Some(End::Unknown(reply.to_string()))),
+            Err(error) => Err(error),
+        };
     waits.wait(until, ask, has_ended, |_| Ok(line(place, id, &why(client, id)?)))
 }
 

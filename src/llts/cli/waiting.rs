@@ -7,9 +7,9 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Duration;
 
 use crate::map::template::quoted;
-use api::client::{Client, ClientError};
 use api::wire::requests::explain::explain;
 use base::{Mono, os_text};
+use llts_client::{Client, ClientError};
 use proc::clock;
 use proc::signals::{Signal, Signals};
 use term::exit::Failure;

@@ -5,30 +5,45 @@
 //! | `/healthz`, `/readyz` | open | open |
 //! | other read-only requests | open to the users that `LOOPBACK` admits, if the port for requests is as open; otherwise the token | the token |
 //! | requests that change something, and unreadable ones | the token | the token |
+//! | `/`, `/page/…`, `/session` | open: they tell nothing of the service | open |
 //!
-//! A caller without the token only asks. The loop decides about each request by its caller again, as for every door.
+//! A session of our own page counts as the token that began it, and the token for reading only as one that only asks. A caller without a
+//! token only asks. The loop decides about each request by its caller again, as for every door.
 //!
 //! A web page in a browser on this machine can send requests here too. It cannot read the token, and three checks keep its
 //! requests out: `Host` must be a name of this machine (a page that resolves its own name to 127.0.0.1 has another one),
 //! `Origin` must be absent or ours, and posted content must be JSON, which no page may send to another origin without a
-//! permission that is never given.
+//! permission that is never given. A link on another page leads to ours, which that page cannot read.
 
 use std::net::IpAddr;
 
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, HOST, ORIGIN};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderName, StatusCode, Uri};
+use axum::http::{HeaderMap, HeaderName, Method, StatusCode, Uri};
 
+use super::session::{Grant, Tokens};
 use base::{Caller, CallerPlace, Loopback, is_loopback};
 use proc::visitor::Visitor;
 
 /// The header in which a browser states the origin of a request.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
+/// How a browser will use the answer, and where.
+const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
+
+/// Cookies of one name that are looked at.
+const COOKIES_MAX: usize = 8;
+
+/// The header with the key of a session.
+pub(super) const LLTS_KEY: HeaderName = HeaderName::from_static("llts-key");
+
 /// The requirements of this door.
 #[derive(Clone, Debug)]
 pub(super) struct Access {
-    pub(super) token: String,
+    pub(super) tokens: Tokens,
+    /// The name of the cookies of its sessions. Browsers do not separate cookies by port.
+    pub(super) cookie: String,
     /// Whether the door is open to this machine only.
     pub(super) is_local: bool,
     /// Whether read-only requests need no token.
@@ -43,8 +58,8 @@ pub(super) struct Denied(pub(super) StatusCode, pub(super) String);
 
 impl Access {
     /// Checks the origin of a request.
-    pub(super) fn check_origin(&self, target: &Uri, headers: &HeaderMap) -> Result<(), Denied> {
-        for name in [HOST, ORIGIN, AUTHORIZATION, CONTENT_TYPE] {
+    pub(super) fn check_origin(&self, method: &Method, target: &Uri, headers: &HeaderMap) -> Result<(), Denied> {
+        for name in [HOST, ORIGIN, AUTHORIZATION, CONTENT_TYPE, LLTS_KEY] {
             if headers.get_all(&name).iter().count() > 1 {
                 return Err(Denied(StatusCode::BAD_REQUEST, format!("there is more than one {name}; send one")));
             }
@@ -62,8 +77,8 @@ impl Access {
                 format!("Host is {host:?}; only names of this machine such as localhost and 127.0.0.1 are served");
             return Err(Denied(StatusCode::MISDIRECTED_REQUEST, why));
         }
-        let site = text(SEC_FETCH_SITE);
-        if let Some(site) = site.filter(|site| !["same-origin", "none"].contains(site)) {
+        let is_link = is_of_another_site(headers) && leads_to_the_page(method, target, headers);
+        if let Some(site) = text(SEC_FETCH_SITE).filter(|_| is_of_another_site(headers) && !is_link) {
             return Err(Denied(
                 StatusCode::FORBIDDEN,
                 format!("Sec-Fetch-Site is {site}; pages of other sites are not served"),
@@ -79,20 +94,50 @@ impl Access {
         }
     }
 
-    /// The sender of a request with these headers, which may ask at least.
-    pub(super) fn caller(&self, headers: &HeaderMap, visitor: Visitor) -> Result<Caller, Denied> {
+    /// The sender of a request with these headers, which may ask at least. `now` is in unix seconds.
+    pub(super) fn caller(&self, headers: &HeaderMap, visitor: Visitor, now: u64) -> Result<Caller, Denied> {
         let shown = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        match shown.map(bearer) {
-            // Only the users of the unix socket may read the file of the token.
-            Some(shown) if is_same(shown.as_bytes(), self.token.as_bytes()) => Ok(Caller::at(CallerPlace::Socket)),
-            Some(_) => Err(no_token("the token is not the right one")),
-            None => match visitor.refusal(self.loopback) {
-                Some(why) => Err(Denied(StatusCode::FORBIDDEN, format!("{why}, or send the token of the service"))),
-                None if self.may_ask => Ok(Caller { may_change: false, ..Caller::at(visitor.place) }),
-                None => Err(needs_token()),
-            },
+        let grant = match shown.map(bearer) {
+            Some(shown) => Some(self.tokens.grant(shown).ok_or_else(|| no_token("the token is not the right one"))?),
+            None => self.session(headers, now),
+        };
+        if let Some(grant) = grant {
+            // Only the users of the unix socket may read the files of the tokens.
+            return Ok(Caller { may_change: grant == Grant::Change, ..Caller::at(CallerPlace::Socket) });
+        }
+        match visitor.refusal(self.loopback) {
+            Some(why) => Err(Denied(StatusCode::FORBIDDEN, format!("{why}, or send the token of the service"))),
+            None if self.may_ask => Ok(Caller { may_change: false, ..Caller::at(visitor.place) }),
+            None => Err(needs_token()),
         }
     }
+
+    /// What the session of these headers lets its page do. One that has ended is as good as none: its page goes on as without one.
+    fn session(&self, headers: &HeaderMap, now: u64) -> Option<Grant> {
+        let key = headers.get(LLTS_KEY)?.to_str().ok()?;
+        let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let pairs = cookies.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));
+        // A service on another port can add cookies of the same name, so each is tried.
+        let ours = pairs.filter(|(name, _)| *name == self.cookie).map(|(_, value)| value);
+        ours.take(COOKIES_MAX).find_map(|cookie| self.tokens.grant_of_session(cookie, key, now))
+    }
+}
+
+/// Whether a browser says that a page of another site sends the request.
+pub(super) fn is_of_another_site(headers: &HeaderMap) -> bool {
+    headers.get(SEC_FETCH_SITE).is_some_and(|site| site != "same-origin" && site != "none")
+}
+
+/// Whether a request comes from a link that was followed to our page, which fills a window of its own.
+fn leads_to_the_page(method: &Method, target: &Uri, headers: &HeaderMap) -> bool {
+    let is = |name, value: &str| headers.get(name).is_some_and(|found| found == value);
+    method == Method::GET && target.path() == "/" && is(SEC_FETCH_MODE, "navigate") && is(SEC_FETCH_DEST, "document")
+}
+
+/// The refusal of a change by a holder of the token for reading only.
+pub(super) fn only_reads() -> Denied {
+    let why = "the token for reading only does not let you change anything; the one in STATE_DIR/http.token does";
+    Denied(StatusCode::FORBIDDEN, why.to_owned())
 }
 
 /// The refusal of a request whose sender must show the token.
@@ -132,13 +177,9 @@ fn names_this_machine(host: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok_and(is_loopback)
 }
 
-/// Compares in constant time, so that the position of a difference does not leak.
-fn is_same(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::session::{Session, Token};
     use super::*;
 
     fn headers(list: &[(&'static str, &str)]) -> HeaderMap {
@@ -149,12 +190,21 @@ mod tests {
         headers
     }
 
-    fn path() -> Uri {
-        Uri::from_static("/api")
-    }
+    const NOW: u64 = 1_800_000_000;
 
     fn access() -> Access {
-        Access { token: "secret".to_owned(), is_local: true, may_ask: true, loopback: Loopback::SameUser }
+        let [change, read] = ["secret", "reader"].map(|token| Token::new(token.to_owned()));
+        Access {
+            tokens: Tokens { change, read },
+            cookie: "llts-7".to_owned(),
+            is_local: true,
+            may_ask: true,
+            loopback: Loopback::SameUser,
+        }
+    }
+
+    fn checked(access: &Access, target: &str, headers: &HeaderMap) -> Result<(), Denied> {
+        access.check_origin(&Method::GET, &target.parse().unwrap(), headers)
     }
 
     #[test]
@@ -179,17 +229,17 @@ mod tests {
         ] {
             let mut list = vec![("host", host)];
             list.extend(origin.map(|origin| ("origin", origin)));
-            let denied = access().check_origin(&path(), &headers(&list)).err().map(|Denied(code, _)| code.as_u16());
+            let denied = checked(&access(), "/api", &headers(&list)).err().map(|Denied(code, _)| code.as_u16());
             assert_eq!(denied, code, "{host} {origin:?}");
         }
         let local = || headers(&[("host", "localhost")]);
         let two = headers(&[("host", "localhost"), ("host", "evil.example")]);
-        assert!(access().check_origin(&path(), &two).is_err(), "two values are ambiguous");
-        assert!(access().check_origin(&path(), &headers(&[])).is_err());
-        assert!(access().check_origin(&"http://evil.example/api".parse().unwrap(), &local()).is_err());
+        assert!(checked(&access(), "/api", &two).is_err(), "two values are ambiguous");
+        assert!(checked(&access(), "/api", &headers(&[])).is_err());
+        assert!(checked(&access(), "http://evil.example/api", &local()).is_err());
         for (site, is_served) in [("none", true), ("same-origin", true), ("same-site", false), ("cross-site", false)] {
             let of_a_page = headers(&[("host", "localhost"), ("sec-fetch-site", site)]);
-            assert_eq!(access().check_origin(&path(), &of_a_page).is_ok(), is_served, "{site}");
+            assert_eq!(checked(&access(), "/api", &of_a_page).is_ok(), is_served, "{site}");
         }
     }
 
@@ -197,23 +247,72 @@ mod tests {
     fn only_a_caller_with_the_token_changes_anything() {
         let with = |text: &str| headers(&[("authorization", text)]);
         let visitors = [Some(1001), Some(0), Some(1002), None].map(|user| Visitor::on_this_machine(user, 1001));
-        let without = visitors.map(|visitor| access().caller(&headers(&[]), visitor));
+        let without = visitors.map(|visitor| access().caller(&headers(&[]), visitor, NOW));
         let asks = |place| Ok(Caller { may_change: false, ..Caller::at(place) });
         assert_eq!(without[..2], [asks(CallerPlace::SameUser), asks(CallerPlace::SameUser)]);
         let is_forbidden = |denied: &Result<Caller, Denied>| matches!(denied, Err(Denied(StatusCode::FORBIDDEN, why)) if why.contains("LOOPBACK"));
         assert!(without[2..].iter().all(is_forbidden), "{without:?}");
         let open = Access { loopback: Loopback::Open, ..access() };
-        assert_eq!(open.caller(&headers(&[]), visitors[2]), asks(CallerPlace::Loopback));
+        assert_eq!(open.caller(&headers(&[]), visitors[2], NOW), asks(CallerPlace::Loopback));
         let closed = Access { may_ask: false, ..access() };
         for visitor in visitors {
             for right in ["Bearer secret", "bearer secret", "BEARER  secret"] {
-                assert_eq!(closed.caller(&with(right), visitor), Ok(Caller::at(CallerPlace::Socket)), "{right}");
+                assert_eq!(closed.caller(&with(right), visitor, NOW), Ok(Caller::at(CallerPlace::Socket)), "{right}");
             }
             for wrong in ["Bearer secre", "Bearer secrets", "Bearer ", "secret", "Basic secret"] {
-                let denied = open.caller(&with(wrong), visitor).unwrap_err();
+                let denied = open.caller(&with(wrong), visitor, NOW).unwrap_err();
                 assert_eq!(denied.0, StatusCode::UNAUTHORIZED, "a wrong token is a mistake: {wrong}");
             }
-            assert!(closed.caller(&headers(&[]), visitor).is_err());
+            assert!(closed.caller(&headers(&[]), visitor, NOW).is_err());
+        }
+    }
+
+    #[test]
+    fn a_link_of_another_site_leads_to_the_page_and_to_nothing_else() {
+        let link = |method: &Method, target: &str, mode: &str, dest: &str| {
+            let all = [("host", "localhost"), ("sec-fetch-site", "cross-site"), ("sec-fetch-mode", mode)];
+            let list: Vec<_> = all.into_iter().chain([("sec-fetch-dest", dest)]).collect();
+            access().check_origin(method, &target.parse().unwrap(), &headers(&list)).is_ok()
+        };
+        assert!(link(&Method::GET, "/", "navigate", "document"));
+        assert!(link(&Method::GET, "/?x", "navigate", "document"));
+        for (method, target, mode, dest) in [
+            (Method::GET, "/api", "navigate", "document"),
+            (Method::GET, "/events", "navigate", "document"),
+            (Method::GET, "/page/style.css", "navigate", "document"),
+            (Method::POST, "/", "navigate", "document"),
+            (Method::GET, "/", "navigate", "iframe"),
+            (Method::GET, "/", "no-cors", "document"),
+            (Method::GET, "/", "cors", "empty"),
+        ] {
+            assert!(!link(&method, target, mode, dest), "{method} {target} {mode} {dest}");
+        }
+        let elsewhere = [("host", "evil.example"), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];
+        assert!(checked(&access(), "/", &headers(&elsewhere)).is_err());
+    }
+
+    #[test]
+    fn a_session_counts_as_its_token() {
+        let access = Access { may_ask: false, ..access() };
+        let visitor = Visitor::on_this_machine(Some(1002), 1001);
+        let caller = |list: &[(&'static str, &str)]| {
+            access.caller(&headers(list), visitor, NOW).map(|caller| (caller.place, caller.may_change)).ok()
+        };
+        assert_eq!(caller(&[("authorization", "Bearer reader")]), Some((CallerPlace::Socket, false)));
+        for (grant, may_change) in [(Grant::Read, false), (Grant::Change, true)] {
+            let Session { cookie, key } = access.tokens.begin(grant, NOW);
+            let ours = format!("llts-7={cookie}");
+            let found = Some((CallerPlace::Socket, may_change));
+            assert_eq!(caller(&[("cookie", &ours), ("llts-key", &key)]), found);
+            let tossed = format!("a=b; llts-7=x;{ours}; llts-7=y");
+            assert_eq!(caller(&[("cookie", &tossed), ("llts-key", &key)]), found, "others may set cookies, too");
+            assert_eq!(caller(&[("cookie", "llts-7=x"), ("cookie", &ours), ("llts-key", &key)]), found);
+            assert_eq!(caller(&[("cookie", &ours)]), None, "a cookie without the key");
+            assert_eq!(caller(&[("llts-key", &key)]), None, "a key without the cookie");
+            let other = format!("llts-8={cookie}");
+            assert_eq!(caller(&[("cookie", &other), ("llts-key", &key)]), None, "of another port");
+            let wrong = [("cookie", ours.as_str()), ("llts-key", &key), ("authorization", "Bearer wrong")];
+            assert_eq!(caller(&wrong), None, "what is shown first counts");
         }
     }
 

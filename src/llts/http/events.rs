@@ -1,6 +1,7 @@
 //! The changes of tasks, kept for a while, for clients that ask from a number on.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -35,6 +36,8 @@ pub(super) struct Events {
     life: u64,
     buffer: Mutex<EventBuffer>,
     bytes_max: usize,
+    /// Whether changes are kept: from the start on, or since the first client has asked for them.
+    is_kept: AtomicBool,
     /// Notifies listeners of a new change.
     news: Notify,
     /// Each listener has a copy.
@@ -59,14 +62,29 @@ pub(super) enum After {
 }
 
 impl Events {
-    pub(super) fn new(bytes_max: usize) -> Self {
+    pub(super) fn new(bytes_max: usize, is_kept: bool) -> Self {
         Self {
             life: rand::random(),
             buffer: Mutex::default(),
             bytes_max,
+            is_kept: AtomicBool::new(is_kept),
             news: Notify::new(),
             listeners: Arc::default(),
         }
+    }
+
+    /// From now on, changes are kept.
+    pub(super) fn keep(&self) {
+        self.is_kept.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the change with this number is to be added. Otherwise it counts as dropped.
+    pub(super) fn is_wanted(&self, number: u64) -> bool {
+        let is_kept = self.is_kept.load(Ordering::Relaxed);
+        if !is_kept {
+            self.buffer().last = number;
+        }
+        is_kept
     }
 
     /// A sign of a listener, for as long as it is kept.
@@ -164,7 +182,7 @@ mod tests {
 
     #[test]
     fn the_oldest_give_way_and_a_gap_is_told() {
-        let events = Events::new(3 * 500);
+        let events = Events::new(3 * 500, true);
         assert_eq!(numbers(events.after(0, 10)), Ok(vec![]));
         (1..=2).for_each(|number| events.add(event(number)));
         assert_eq!(numbers(events.after(0, 10)), Ok(vec![1, 2]));
@@ -174,5 +192,21 @@ mod tests {
         assert_eq!(numbers(events.after(2, 2)), Ok(vec![3, 4]));
         assert_eq!(numbers(events.after(5, 10)), Ok(vec![]));
         assert_eq!(events.last(), 5);
+    }
+
+    #[test]
+    fn before_the_first_listener_changes_are_counted_only() {
+        let events = Events::new(3 * 500, false);
+        let pass = |number| {
+            if events.is_wanted(number) {
+                events.add(event(number));
+            }
+        };
+        (1..=3).for_each(pass);
+        assert_eq!((events.last(), numbers(events.after(3, 10))), (3, Ok(vec![])));
+        assert_eq!(numbers(events.after(0, 10)), Err(4), "they are as good as dropped");
+        events.keep();
+        (4..=5).for_each(pass);
+        assert_eq!(numbers(events.after(3, 10)), Ok(vec![4, 5]));
     }
 }

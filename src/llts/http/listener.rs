@@ -15,7 +15,8 @@ use base::words::kind;
 /// Events that are fetched at once for one listener.
 const EVENTS_AT_ONCE: usize = 64;
 
-const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+/// The header with the id of the last event that a client has received.
+pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// One listener to changes.
 pub(super) struct Listener {

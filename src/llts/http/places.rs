@@ -63,7 +63,8 @@ impl Places {
     /// When streams have their share.
     pub(super) fn take_events(&self) -> Result<OwnedSemaphorePermit, Denied> {
         Arc::clone(&self.events).try_acquire_owned().map_err(|_| {
-            denied("half of all connections are streams of events, their share (http.CONNECTIONS_MAX); try again later")
+            denied("streams (/events, /view) have half of all connections, their share (http.CONNECTIONS_MAX); close one, or try \
+                 again later")
         })
     }
 

@@ -9,10 +9,12 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
-use axum::http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, WWW_AUTHENTICATE};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
+use axum::http::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use axum::middleware::{self, Next};
 use axum::response::sse::{KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
@@ -27,11 +29,12 @@ use tokio::net::TcpStream;
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
-use super::access::{Access, Denied, check_content, needs_token};
+use super::access::{Access, Denied, check_content, needs_token, only_reads};
+use super::beside::Commands;
 use super::events::Events;
 use super::listener::Listener;
 use super::places::{Place, Places};
-use api::config::Config;
+use super::{beside, login, page, view};
 use api::wire::client::Ask;
 use api::wire::page::PageBytes;
 use api::wire::requests::{gate, stats};
@@ -39,6 +42,7 @@ use api::wire::rules::Rules;
 use api::wire::{Code, Refusal, reply, requests};
 use base::words::kind;
 use base::{AllowCommands, Caller, CallerPlace, IncidentKind, Right, span};
+use controller::hosted::House;
 use controller::metrics::Metrics;
 use controller::{metrics, store};
 use proc::background::Bell;
@@ -63,6 +67,11 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long clients may take to read their last answers when the controller stops.
 const LAST_ANSWERS_MAX: Duration = Duration::from_secs(1);
 
+/// When a client without a place may try again, in seconds.
+const TRY_AGAIN: HeaderValue = HeaderValue::from_static("5");
+
+const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+
 /// A message of the thread to the loop.
 #[derive(Debug)]
 pub(super) enum ToLoop {
@@ -82,10 +91,10 @@ pub(super) enum ToLoop {
 
 /// The connection of a request.
 #[derive(Clone)]
-struct Connection {
+pub(super) struct Connection {
     number: u64,
     /// Its other end, as it was when it was accepted.
-    visitor: Visitor,
+    pub(super) visitor: Visitor,
     /// Its socket again, to detect that the client has gone: hyper does not check while unread bytes are buffered, as those
     /// of a pipelined request.
     socket: Arc<OwnedFd>,
@@ -108,10 +117,10 @@ impl Connection {
 
 /// The data that every request needs.
 pub(super) struct Server {
-    access: Access,
+    pub(super) access: Access,
     to_loop: Sender<ToLoop>,
     bell: Arc<Bell>,
-    events: Arc<Events>,
+    pub(super) events: Arc<Events>,
     metrics: Arc<Metrics>,
     state_dir: PathBuf,
     allow_commands: AllowCommands,
@@ -121,33 +130,39 @@ pub(super) struct Server {
     /// Bytes of the longest message of a caller that may change something.
     long_bytes_max: usize,
     /// Time limit for the head of a request.
-    head_timeout: Duration,
+    pub(super) head_timeout: Duration,
     /// Time limit for output that a peer does not read.
     send_timeout: Duration,
+    pub(super) commands: Commands,
     last_request: AtomicU64,
-    places: Places,
+    pub(super) places: Places,
     /// Closed when the controller stops.
-    stopping: Stopping,
+    pub(super) stopping: Stopping,
 }
 
 /// The thread's end of a channel that the loop closes when it stops.
 pub(super) type Stopping = watch::Receiver<()>;
 
+/// The time in unix seconds.
+pub(super) fn now() -> u64 {
+    clock::now().wall.micros() / 1_000_000
+}
+
 /// Returns when the controller stops.
-async fn stopped(mut stopping: Stopping) {
+pub(super) async fn stopped(mut stopping: Stopping) {
     while stopping.changed().await.is_ok() {}
 }
 
 impl Server {
     pub(super) fn new(
-        config: &Config,
-        rules: Rules,
+        house: &House<'_>,
         access: Access,
         (to_loop, bell): (Sender<ToLoop>, &Arc<Bell>),
         events: &Arc<Events>,
         metrics: &Arc<Metrics>,
         stopping: Stopping,
     ) -> Self {
+        let House { config, rules, .. } = *house;
         Self {
             access,
             to_loop,
@@ -161,7 +176,8 @@ impl Server {
                 .message_bytes_max()
                 .max(config.limits.submit_bytes_max)
                 .max(rules.limits.message_bytes),
-            rules,
+            rules: rules.clone(),
+            commands: Commands::new(house.program.clone()),
             refusals: Mutex::default(),
             head_timeout: config.http.head_timeout,
             send_timeout: config.http.send_timeout,
@@ -185,6 +201,11 @@ impl Server {
             .route("/metrics", get(scrape))
             .route("/events", get(events))
             .route("/api", post(api))
+            .route("/", get(page::index))
+            .route("/page/{*path}", get(page::asset))
+            .route("/view", get(view::view))
+            .route("/beside/{name}", get(beside::beside))
+            .route("/session", post(login::begin).get(login::show).delete(login::end))
             .fallback(|| async { denied(Denied(StatusCode::NOT_FOUND, THERE_IS.to_owned())) })
             .layer(middleware::from_fn_with_state(Arc::clone(&server), check_origin))
             .with_state(Arc::clone(&server));
@@ -232,7 +253,7 @@ impl Server {
     }
 
     /// Lets the loop answer a request.
-    async fn ask(&self, connection: &Connection, caller: Caller, body: Vec<u8>) -> Result<Vec<u8>, Denied> {
+    pub(super) async fn ask(&self, connection: &Connection, caller: Caller, body: Vec<u8>) -> Result<Vec<u8>, Denied> {
         let number = self.last_request.fetch_add(1, Ordering::Relaxed);
         let (reply, answer) = oneshot::channel();
         self.send_to_loop(ToLoop::Request { connection: connection.number, number, caller, body, reply });
@@ -246,28 +267,48 @@ impl Server {
         }
     }
 
-    /// Lets the loop answer an internal request.
-    async fn ask_self<A>(&self, connection: &Connection, question: &Ask<A>) -> Result<A, Denied> {
+    /// The body of a request; `None` if it is longer than this or cannot be read.
+    pub(super) async fn body(&self, body: Body, bytes_max: usize) -> Result<Option<Bytes>, Response> {
+        let read = timeout(self.head_timeout, to_bytes(body, bytes_max)).await.map_err(|_| {
+            let why = format!("the body did not come within {} (http.HEAD_TIMEOUT)", span(self.head_timeout));
+            denied(Denied(StatusCode::REQUEST_TIMEOUT, why))
+        })?;
+        Ok(read.ok())
+    }
+
+    /// Lets the loop answer an internal request within this time.
+    pub(super) async fn ask_self<A>(
+        &self,
+        connection: &Connection,
+        question: &Ask<A>,
+        limit: Duration,
+    ) -> Result<A, Denied> {
         let caller = Caller { may_change: false, ..Caller::at(CallerPlace::Own) };
         let asked = self.ask(connection, caller, question.encode());
         let late = || Denied(StatusCode::SERVICE_UNAVAILABLE, "the controller does not answer".to_owned());
-        let answer = timeout(ALIVE_TIMEOUT, asked).await.map_err(|_| late())??;
+        let answer = timeout(limit, asked).await.map_err(|_| late())??;
         question.decode(&answer).map_err(|_| late())
     }
 
     /// The sender of a request, which may ask at least.
-    fn caller(&self, headers: &HeaderMap, connection: &Connection) -> Result<Caller, Denied> {
-        self.access.caller(headers, connection.visitor).inspect_err(|Denied(status, why)| {
-            if *status == StatusCode::FORBIDDEN {
-                let line = format!("an HTTP request is refused: {why}");
-                let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
-                let now = clock::now().mono;
-                for line in refusals.handle_timeout(now).into_iter().chain(refusals.turned_away(now, line)) {
-                    log::warn!("{line}");
-                    incidents::note(IncidentKind::Refused, line);
-                }
+    pub(super) fn caller(&self, headers: &HeaderMap, connection: &Connection) -> Result<Caller, Denied> {
+        let caller = self.access.caller(headers, connection.visitor, now());
+        caller.inspect_err(|Denied(status, why)| {
+            if *status == StatusCode::FORBIDDEN || headers.contains_key(AUTHORIZATION) {
+                self.note_refusal(why);
             }
         })
+    }
+
+    /// Notes a request that was refused for its sender, or for a wrong token.
+    pub(super) fn note_refusal(&self, why: &str) {
+        let line = format!("an HTTP request is refused: {why}");
+        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = clock::now().mono;
+        for line in refusals.handle_timeout(now).into_iter().chain(refusals.turned_away(now, line)) {
+            log::warn!("{line}");
+            incidents::note(IncidentKind::Refused, line);
+        }
     }
 
     fn send_to_loop(&self, message: ToLoop) {
@@ -277,7 +318,7 @@ impl Server {
     }
 }
 
-const THERE_IS: &str = "there is GET /healthz, /readyz, /metrics and /events, and POST /api";
+const THERE_IS: &str = "there is GET /, /healthz, /readyz, /metrics, /events, /view, /beside/NAME and /session, and POST /api and /session";
 
 /// A request in progress: it is dropped if its client goes before the answer.
 struct Asked<'a> {
@@ -321,13 +362,17 @@ async fn check_origin(State(server): State<Arc<Server>>, request: Request, next:
     {
         return denied(why);
     }
-    match server.access.check_origin(request.uri(), request.headers()) {
+    let mut response = match server.access.check_origin(request.method(), request.uri(), request.headers()) {
         Ok(()) => next.run(request).await,
         Err(why) => denied(why),
-    }
+    };
+    // No page of another site gets an answer by taking it for a script, a style or an image.
+    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response.headers_mut().insert(CROSS_ORIGIN_RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
+    response
 }
 
-fn denied(Denied(status, why): Denied) -> Response {
+pub(super) fn denied(Denied(status, why): Denied) -> Response {
     refused(status, Refusal::new(Code::NotAllowed, why))
 }
 
@@ -337,18 +382,21 @@ fn refused(status: StatusCode, refusal: Refusal) -> Response {
     if status == StatusCode::UNAUTHORIZED {
         response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        response.headers_mut().insert(RETRY_AFTER, TRY_AGAIN);
+    }
     response
 }
 
-type Answered = Result<Response, Response>;
+pub(super) type Answered = Result<Response, Response>;
 
 async fn health(State(server): State<Arc<Server>>, Extension(connection): Extension<Connection>) -> Answered {
-    server.ask_self(&connection, &stats::tasks()).await.map_err(denied)?;
+    server.ask_self(&connection, &stats::tasks(), ALIVE_TIMEOUT).await.map_err(denied)?;
     Ok("ok\n".into_response())
 }
 
 async fn readiness(State(server): State<Arc<Server>>, Extension(connection): Extension<Connection>) -> Answered {
-    server.ask_self(&connection, &stats::tasks()).await.map_err(denied)?;
+    server.ask_self(&connection, &stats::tasks(), ALIVE_TIMEOUT).await.map_err(denied)?;
     if server.metrics.is_store_writable() {
         return Ok("ready\n".into_response());
     }
@@ -362,8 +410,8 @@ async fn scrape(
     headers: HeaderMap,
 ) -> Answered {
     let caller = server.caller(&headers, &connection).map_err(denied)?;
-    let tasks = server.ask_self(&connection, &stats::tasks()).await.map_err(denied)?;
-    let agents = server.ask_self(&connection, &stats::agents()).await.map_err(denied)?;
+    let tasks = server.ask_self(&connection, &stats::tasks(), ALIVE_TIMEOUT).await.map_err(denied)?;
+    let agents = server.ask_self(&connection, &stats::agents(), ALIVE_TIMEOUT).await.map_err(denied)?;
     let gates = server.ask(&connection, caller, gate::gates().encode()).await.map_err(denied)?;
     let gates = gate::gates().decode(&gates).map_or(0, |gates| gates.total);
     let state_dir = server.state_dir.clone();
@@ -400,16 +448,14 @@ async fn api(
         let refusal = TooLong::message(bytes, bytes_max).refusal();
         return Err(refused(StatusCode::PAYLOAD_TOO_LARGE, refusal));
     }
-    let body = timeout(server.head_timeout, to_bytes(body, bytes_max)).await.map_err(|_| {
-        let why = format!("the body did not come within {} (http.HEAD_TIMEOUT)", span(server.head_timeout));
-        denied(Denied(StatusCode::REQUEST_TIMEOUT, why))
-    })?;
-    let body = body.map_err(|_| {
+    let body = server.body(body, bytes_max).await?.ok_or_else(|| {
         let why = format!("the request cannot be read, or has more than {bytes_max} bytes (MESSAGE_BYTES_MAX)");
         refused(StatusCode::PAYLOAD_TOO_LARGE, Refusal::new(Code::LimitReached, why))
     })?;
     if !caller.may_change && !requests::only_asks(&body, &server.rules) {
-        return Err(denied(needs_token()));
+        // Only a holder of a token has this place.
+        let is_reader = caller.place == CallerPlace::Socket;
+        return Err(denied(if is_reader { only_reads() } else { needs_token() }));
     }
     let answer = server.ask(&connection, caller, body.into()).await.map_err(denied)?;
     Ok(([(CONTENT_TYPE, "application/json")], answer).into_response())
@@ -422,6 +468,8 @@ async fn events(
     uri: Uri,
 ) -> Answered {
     let caller = server.caller(&headers, &connection).map_err(denied)?;
+    // Before it looks at the last change, so that none after it is missed.
+    server.events.keep();
     let sees_commands = server.allow_commands.admits(caller, Right::Commands);
     let query = uri.query().unwrap_or_default();
     let listener = Listener::new(&server.events, &headers, query, sees_commands).map_err(denied)?;

@@ -5,6 +5,8 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use super::session::Token;
+
 /// Accessible to its user only.
 const PRIVATE_MODE: u32 = 0o600;
 
@@ -19,14 +21,18 @@ const LENGTH_MIN: usize = 16;
 
 /// An unusable token file.
 #[derive(Debug, thiserror::Error)]
-#[error("the HTTP token (http.TOKEN_FILE) in {}: {why}", .path.display())]
+#[error("the HTTP token in {}: {why}", .path.display())]
 pub struct TokenError {
     path: PathBuf,
     why: String,
 }
 
 /// Reads the token of a file; if `may_make`, a missing file is created.
-pub(super) fn read(path: &Path, may_make: bool) -> Result<String, TokenError> {
+pub(crate) fn read(path: &Path, may_make: bool) -> Result<Token, TokenError> {
+    text(path, may_make).map(Token::new)
+}
+
+fn text(path: &Path, may_make: bool) -> Result<String, TokenError> {
     let failed = |why: String| TokenError { path: path.to_owned(), why };
     // A configured file may be a link, as mounted secrets are. Ours must not be, so that no other user can make us read
     // another file.
@@ -85,28 +91,29 @@ mod tests {
     fn a_token_is_made_once_and_stays() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("http.token");
-        assert!(read(&path, false).unwrap_err().to_string().contains("cannot be read"));
-        let token = read(&path, true).unwrap();
+        assert!(text(&path, false).unwrap_err().to_string().contains("cannot be read"));
+        let token = text(&path, true).unwrap();
         assert_eq!(token.len(), 2 * TOKEN_BYTES);
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, PRIVATE_MODE);
-        assert_eq!(read(&path, true).unwrap(), token);
+        assert_eq!(text(&path, true).unwrap(), token);
     }
 
     #[test]
     fn a_file_that_others_read_or_that_can_be_guessed_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("token");
-        let put = |text: &str, mode| {
-            fs::write(&path, text).unwrap();
+        let put = |token: &str, mode| {
+            fs::write(&path, token).unwrap();
             fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
-            read(&path, true)
+            text(&path, true)
         };
         assert_eq!(put("0123456789abcdef\n", 0o600).unwrap(), "0123456789abcdef");
-        for (text, mode) in [("0123456789abcdef", 0o644), ("short", 0o600), ("", 0o600), ("0123456789 abcdef", 0o600)] {
-            assert!(put(text, mode).is_err(), "{text:?} {mode:o}");
+        for (token, mode) in [("0123456789abcdef", 0o644), ("short", 0o600), ("", 0o600), ("0123456789 abcdef", 0o600)]
+        {
+            assert!(put(token, mode).is_err(), "{token:?} {mode:o}");
         }
         fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("/etc/passwd", &path).unwrap();
-        assert!(read(&path, true).is_err(), "another file");
+        assert!(text(&path, true).is_err(), "another file");
     }
 }

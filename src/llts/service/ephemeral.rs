@@ -17,6 +17,7 @@ use super::supervisor::{
 use base::path_text;
 use proc::files::removal;
 use proc::guard::{Guard, GuardError, GuardPlan};
+use proc::own_program::OwnProgram;
 use proc::signals::Signals;
 use proc::temp_dir::{TEMP_VARIABLE, temp_dir};
 
@@ -103,8 +104,8 @@ impl EphemeralPlan {
         let (folder, keeper) = make_folder()?;
         let mut environment = places(&folder, self.way);
         environment.extend(self.environment.iter().cloned());
-        let guard = GuardPlan::new(self.program.clone(), self.config.clone())
-            .at_home(&self.home)
+        let own = OwnProgram { path: self.program.clone(), home: self.home.clone(), config: self.config.clone() };
+        let guard = GuardPlan::new(own)
             .of_an_ephemeral_service(folder.clone(), environment.clone())
             .start()
             .inspect_err(|_| drop(removal::remove(&folder)))?;

@@ -22,8 +22,8 @@ use std::time::Duration;
 
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
-use api::client::transport;
 use api::config::Config;
+use api::transport;
 use api::wire::join::{Admission, Newcomer};
 use base::{AgentId, CurveServerFiles, Loopback, Mono, PublicKey};
 use proc::clock;

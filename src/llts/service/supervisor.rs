@@ -33,7 +33,7 @@ pub use ephemeral_dir::{
 };
 pub use handover::{READINESS, Unready, check_readiness, go_back};
 pub use launch::{Launch, LaunchError, Launched};
-pub use order::{Order, order, settled, starting};
+pub use order::{Order, order, settled, stand_by, starting};
 pub use renew::{RenewError, renew};
 pub use standby::why_needed;
 pub use stop::{StopError, Stopped, stop};

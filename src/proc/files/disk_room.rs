@@ -33,6 +33,11 @@ pub fn above_reserve(folder: impl AsFd, reserve: u64) -> io::Result<u64> {
     Ok(free.saturating_sub(reserve.min(size / 10)))
 }
 
+/// Whether the disk of a folder has so little room that a failed write is blamed on it.
+pub fn is_short(folder: &Path) -> bool {
+    free(folder).is_some_and(|room| room < STORE_BYTES_MIN)
+}
+
 /// The reason why a file in a folder could not be written, with the free space if there is little.
 pub fn with_room(why: String, folder: &Path) -> String {
     match free(folder).filter(|room| *room < STORE_BYTES_MIN) {

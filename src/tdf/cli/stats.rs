@@ -1,4 +1,4 @@
-//! `llts tdf stats CFG`: how many tasks and workers there are.
+//! `llts tdf stats [CFG]`: how many tasks and workers there are.
 
 use clap::Args;
 use serde_json::{Map, Value, json};
@@ -9,16 +9,17 @@ use term::session::Session;
 use term::table::Table;
 
 #[derive(Args, Debug)]
-#[command(override_usage = "llts tdf stats [OPTIONS] CFG")]
+#[command(override_usage = "llts tdf stats [OPTIONS] [CFG]")]
 pub(crate) struct StatsArgs {
-    /// The path of a configuration file
+    /// The path of a configuration file; without one, what the service works for ([tdf] of its configuration)
     #[arg(value_name = "CFG")]
     arguments: Vec<String>,
 }
 
 pub(crate) fn run(session: &mut Session, args: &StatsArgs) -> Result<u8, Failure> {
-    let [file] = super::exactly(&args.arguments, [super::CFG])?;
-    let stats = super::connect(file)?.stats().map_err(|error| super::failure(&error))?;
+    let (_, file) = super::all_but_last(&args.arguments, [super::CFG])?;
+    let mut namespace = file.map_or_else(|| super::of_service(session), |file| super::connect(file))?;
+    let stats = namespace.stats().map_err(|error| super::failure(&error))?;
     if session.out.is_json() {
         let tasks: Map<String, Value> =
             stats.counts.iter().map(|(state, count)| (words::state(*state).to_owned(), json!(count))).collect();

@@ -39,7 +39,7 @@ fn what_is_allowed_is_needed() {
 fn each_comment_cites_what_the_repository_has() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
-    for folder in ["src", "tests", "bench", "benches", "fuzz/fuzz_targets"] {
+    for folder in ["src", "tests", "bench", "benches", "clients/rust", "fuzz/fuzz_targets"] {
         collect(&root.join(folder), &["rs", "py", "toml", "lua"], &mut files);
     }
     let (mut found, mut cited) = (Vec::new(), 0);
@@ -72,11 +72,13 @@ fn a_citation_that_leads_nowhere_is_named() {
     assert_eq!(found(good), Vec::<String>::new());
 }
 
-/// The files of src/ that the rules are about.
+/// The files that the rules are about: those of the program and of the Rust client.
 fn sources() -> Vec<Source> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
-    collect(&root.join("src"), &["rs"], &mut files);
+    for folder in ["src", "clients/rust/src"] {
+        collect(&root.join(folder), &["rs"], &mut files);
+    }
     let source = |file: &PathBuf| {
         let path = file.strip_prefix(root).expect("below the root").to_string_lossy();
         let text = fs::read_to_string(file).expect("a source");
@@ -152,7 +154,7 @@ fn nothing_but_the_remover_removes_a_folder() {
 fn libzmq_is_a_peer_of_tests_only() {
     for code in ["use zmq::Socket;", "use zmq::{Context, Socket};", "fn f() -> ::zmq::Error { zmq::Error::EAGAIN }"] {
         refuses("src/proc/transport.rs", code, "the crate zmq is for tests");
-        accepts("src/api/client.rs", &format!("#[cfg(test)]\nmod tests {{ {code} }}"));
+        accepts("clients/rust/src/client.rs", &format!("#[cfg(test)]\nmod tests {{ {code} }}"));
     }
     accepts("src/proc/mod.rs", "fn f(zmq: u8) {}");
 }
@@ -254,7 +256,7 @@ fn files_are_named_opened_and_bounded() {
         "src/proc/common/mod.rs",
         "src/proc/task_manager.rs",
         "src/base/misc.rs",
-        "src/api/client/operators.rs",
+        "clients/rust/src/client/operators.rs",
         "src/zmtp/push/names.rs",
         "src/zmtp/push/check.rs",
         "src/llts/cli/helpers/mod.rs",

@@ -41,7 +41,7 @@ const WIRE: [&str; 8] = [
 
 /// Where moments may be compared besides the engines: values, texts and what a user sees.
 const TIMELESS: [&str; 7] =
-    ["src/api/client", "src/api/config", "src/base", "src/llts/cli", "src/main", "src/term", "src/zmtp/push"];
+    ["clients/rust/src", "src/api/config", "src/base", "src/llts/cli", "src/main", "src/term", "src/zmtp/push"];
 
 /// What an engine must not touch, and what to do instead.
 const BANNED_IN_ENGINE: [(&[&str], &str); 12] = [
@@ -89,7 +89,7 @@ pub(crate) fn violations(source: &Source) -> Vec<String> {
         }
         // A single word is a local name.
         if path.len() > 1 && path[0] == "zmq" {
-            found.push(format!("{place}: the crate zmq is for tests; use api::client::transport"));
+            found.push(format!("{place}: the crate zmq is for tests; use api::transport"));
         }
         if path.last().is_some_and(|name| name == "remove_dir_all") {
             found.push(format!("{place}: remove_dir_all goes into what is mounted; use proc::files::removal instead"));

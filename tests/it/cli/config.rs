@@ -81,7 +81,7 @@ fn a_controller_may_be_named_by_its_host() {
         assert_eq!(said.code, Some(0), "{line}: {said:?}");
     }
     // Another program may name it in the same way.
-    let client = api::client::Client::connect(&format!("tcp://localhost:{port}"), Duration::from_secs(60)).unwrap();
+    let client = llts_client::Client::connect(&format!("tcp://localhost:{port}"), Duration::from_secs(60)).unwrap();
     assert_eq!(client.ask(&api::wire::requests::stats::agents()).unwrap().total, 1);
     let said = elsewhere.llts("stats --controller tcp://no..name:1");
     assert!(

@@ -243,6 +243,11 @@ impl Hosted {
         let is_keeper = |line: &str| [" guard ", " supervise ", " run "].into_iter().any(|word| line.contains(word));
         let sandbox = &self.clinging.sandbox;
         eventually("they are gone", || !sandbox.processes().iter().any(|(_, line)| is_keeper(line)));
+        // A process that ends loses its arguments before its files.
+        let lock =
+            fs::File::open(sandbox.path("tmp").join(&self.folders()[0]).join("keepers.lock")).expect("their lock");
+        eventually("their lock is free", || lock.try_lock_shared().is_ok());
+        drop(lock);
         let left = sandbox.processes();
         assert!(
             [CONTROLLER, AGENTS[0]].iter().all(|part| left.iter().any(|(_, line)| line.trim_end().ends_with(part)))
@@ -409,4 +414,15 @@ fn a_service_that_ends_in_peace_leaves_no_cgroup() {
     eventually("another agent", || sandbox.processes().iter().any(is_another));
     sandbox.ok("down");
     clinging.is_gone("down");
+}
+
+#[test]
+fn agents_make_a_work_folder_again_that_was_removed() {
+    let sandbox = Sandbox::up(5);
+    sandbox.ok("run -- true");
+    fs::remove_dir_all(sandbox.path("work")).expect("removed");
+    // Each agent may find it gone, and none of that is a loss.
+    assert_eq!(sandbox.ok("run --max-losses 0 -- echo here").out, "here\n");
+    assert!(!sandbox.ok("incidents").out.contains("AGENT_LOST"));
+    sandbox.ends_clean();
 }

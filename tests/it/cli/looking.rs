@@ -26,7 +26,6 @@ fn the_letters_of_an_id_stand_for_the_task() {
 
     sandbox.llts("show abcde").failed(5, "no task has the short id abcde");
     assert_eq!(sandbox.llts("list --state odd").code, Some(2));
-    assert_eq!(sandbox.llts("list --watch").code, Some(2), "a pipe is drawn once");
 
     sandbox.ok(&format!("kill {}", short(&id)));
     sandbox.llts(&format!("wait {}", short(&after)));

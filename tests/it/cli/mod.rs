@@ -1,5 +1,6 @@
 //! The command line and the supervisor, with the real binary, on ports and in folders of their own.
 
+mod backup;
 mod bytes;
 mod commands;
 mod config;
@@ -18,6 +19,7 @@ mod looking;
 mod manual;
 mod map;
 mod mounts;
+mod page;
 mod plain;
 mod poison;
 mod policies;
@@ -28,6 +30,7 @@ mod repeats;
 mod restart;
 pub(crate) mod sandbox;
 mod service;
+mod standby;
 mod steering;
 mod step;
 mod store;

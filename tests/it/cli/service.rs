@@ -29,7 +29,8 @@ fn a_service_goes_up_once_and_down_as_a_whole() {
     let lines: Vec<_> = said.out.lines().collect();
     assert!(lines[0].starts_with("controller  tcp://127.0.0.1:"), "{said:?}");
     assert!(lines[1].starts_with("publisher   tcp://127.0.0.1:"), "{said:?}");
-    assert_eq!(lines[2..], ["agents      3"]);
+    assert!(lines[2].starts_with("http        http://127.0.0.1:"), "{said:?}");
+    assert_eq!(lines[3..], ["agents      3"]);
     let mut agents: Vec<_> = sandbox.agents().iter().map(|agent| agent["__AGENT_ID__"].to_string()).collect();
     agents.sort();
     assert_eq!(agents, ["\"agent-1\"", "\"agent-2\"", "\"agent-3\""], "all are registered when `up` returns");

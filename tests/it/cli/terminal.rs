@@ -1,4 +1,4 @@
-//! `llts run --tty`: a command on a terminal of its own, shown on that of the caller.
+//! `llts run --tty`, a command on a terminal of its own, shown on that of the caller; and `llts top`.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
 
@@ -15,21 +15,27 @@ use testkit::PATIENCE;
 
 use crate::cli::sandbox::{Program, Sandbox, Start as _};
 
-/// A terminal with `llts run --tty` on it.
+/// A terminal with a command of llts on it.
 struct Console {
     outer: File,
     child: Program,
     said: Receiver<Vec<u8>>,
     text: String,
+    /// What a terminal shows of it.
+    screen: vt100::Parser,
 }
 
 impl Console {
     fn new(sandbox: &Sandbox, words: &[&str]) -> Self {
+        Self::of(sandbox, &[&["run", "--tty"], words].concat())
+    }
+
+    fn of(sandbox: &Sandbox, words: &[&str]) -> Self {
         let size = Winsize { ws_row: 33, ws_col: 111, ws_xpixel: 0, ws_ypixel: 0 };
         let pair = openpty(Some(&size), None).unwrap();
         let inner = |fd: &OwnedFd| Stdio::from(fd.try_clone().unwrap());
         let mut command: Command = sandbox.program("/usr/bin/setsid");
-        command.args(["--ctty", "--wait", env!("CARGO_BIN_EXE_llts"), "run", "--tty"]).args(words).env("TERM", "vt100");
+        command.args(["--ctty", "--wait", env!("CARGO_BIN_EXE_llts")]).args(words).env("TERM", "vt100");
         command.stdin(inner(&pair.slave)).stdout(inner(&pair.slave)).stderr(inner(&pair.slave));
         let child = command.start();
         drop(command);
@@ -45,7 +51,8 @@ impl Console {
                 }
             }
         });
-        Self { outer, child, said, text: String::new() }
+        let screen = vt100::Parser::new(33, 111, 0);
+        Self { outer, child, said, text: String::new(), screen }
     }
 
     /// Waits until the command has printed this after the last such text.
@@ -78,12 +85,14 @@ impl Console {
 fn ctrl_c_and_the_size_go_to_the_command_and_it_has_a_terminal() {
     let sandbox = Sandbox::up(1);
     let script = "trap 'echo interrupted' INT; trap 'echo quit' QUIT; echo to the terminal > /dev/tty; \
-                  echo $TERM; stty size; while read line; do echo got $line; done; \
+                  echo $TERM; stty size; while read -p 'line? ' line; do echo got $line; done; \
                   until [ \"$(stty size)\" = '44 99' ]; do sleep 0.05; done; echo resized; exit 7";
     let mut console = Console::new(&sandbox, &["--", "bash", "-c", script]);
     console.hears("to the terminal");
     console.hears("vt100");
     console.hears("33 111");
+    // The shell runs a trap while it reads; between two commands, it may read first.
+    console.hears("line? ");
     console.types("\u{3}");
     console.hears("interrupted");
     console.types("\u{1c}");
@@ -130,4 +139,73 @@ fn a_lost_client_hangs_the_command_up() {
 fn a_standard_input_that_is_no_terminal_is_refused() {
     let sandbox = Sandbox::new();
     sandbox.llts("run --tty -- true").failed(2, "--tty needs a terminal");
+}
+
+/// Waits until the screen of `llts top` shows this.
+#[track_caller]
+fn shows(console: &mut Console, expected: &str) {
+    let until = clock::now().mono + PATIENCE;
+    while !console.screen.screen().contents().contains(expected) {
+        match console.said.recv_timeout(until.since(clock::now().mono)) {
+            Ok(bytes) => console.screen.process(&bytes),
+            Err(_) => panic!("{expected:?} is missing:\n{}", console.screen.screen().contents()),
+        }
+    }
+}
+
+/// Waits until the program has left the alternate screen.
+#[track_caller]
+fn leaves(console: &mut Console) {
+    let until = clock::now().mono + PATIENCE;
+    while console.screen.screen().alternate_screen() {
+        let bytes =
+            console.said.recv_timeout(until.since(clock::now().mono)).expect("it leaves the terminal as it was");
+        console.screen.process(&bytes);
+    }
+    assert!(!console.screen.screen().hide_cursor(), "the cursor is back");
+}
+
+#[test]
+fn a_failure_is_found_on_the_screen_and_retried() {
+    let sandbox = Sandbox::up(1);
+    let script = "test -e there || { echo no such film >&2; exit 3; }";
+    sandbox
+        .llts(&["run", "--cwd", sandbox.root().to_str().unwrap(), "--", "sh", "-c", script])
+        .failed(3, "no such film");
+    let mut console = Console::of(&sandbox, &["top"]);
+    shows(&mut console, "no such film");
+    sandbox.write("there", "");
+    console.types("2/state=failed\r");
+    shows(&mut console, "1 task by submitted");
+    console.types("r");
+    shows(&mut console, "retry task");
+    console.types("y");
+    shows(&mut console, "nothing matches the filter");
+    console.types("\u{1b}");
+    shows(&mut console, "  ok  ");
+    console.types("q");
+    leaves(&mut console);
+    assert_eq!(console.code(), Some(0));
+}
+
+#[test]
+fn the_screen_outlives_a_controller_and_leaves_the_terminal_as_it_was() {
+    let sandbox = Sandbox::up(1);
+    sandbox.ok("submit -- sleep 1000");
+    let mut console = Console::of(&sandbox, &["top"]);
+    let before = rustix::termios::tcgetattr(&console.outer).unwrap();
+    shows(&mut console, "sleep 1000");
+    let raw = rustix::termios::tcgetattr(&console.outer).unwrap();
+    assert_ne!(raw.local_modes, before.local_modes | raw.local_modes, "keys come one by one");
+    crate::cli::sandbox::kill(sandbox.process("controller"));
+    // An incident of the next controller, which finds the task with its agent.
+    shows(&mut console, "the one before was not stopped");
+    shows(&mut console, "sleep 1000");
+    let process = sandbox.process("top");
+    crate::cli::sandbox::signal(process, rustix::process::Signal::TERM);
+    leaves(&mut console);
+    // The modes come after the last bytes.
+    assert_eq!(console.child.wait().unwrap().code(), Some(0));
+    let after = rustix::termios::tcgetattr(&console.outer).unwrap();
+    assert_eq!(after.local_modes, before.local_modes);
 }

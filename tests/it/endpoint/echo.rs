@@ -8,8 +8,8 @@ use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use api::client::transport;
 use api::config::Config;
+use api::transport;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use proc::clock;
 use zmtp::sockets::{PortSettings, Ports};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use api::client::transport;
+use api::transport;
 use proc::clock;
 use zmtp::sockets::Link;
 

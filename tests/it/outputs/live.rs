@@ -117,10 +117,10 @@ fn a_closed_pipe_ends_a_reader() {
 fn a_write_wakes_a_parked_reader() {
     use std::time::Duration;
 
-    use api::client::Client;
     use api::wire::client::Selector;
     use api::wire::requests::logs::output as part;
     use base::Stream;
+    use llts_client::Client;
 
     const HOUR: Duration = Duration::from_secs(3600);
 

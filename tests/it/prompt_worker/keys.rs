@@ -112,8 +112,10 @@ fn a_worker_of_another_home_has_its_key_and_rejoins_after_a_cut() {
     let worker = ["--root-dir", "other", "--", "sh", "-c", script];
     let worker = at_home(&sandbox, &home, "worker", PORT + 1, &worker);
     eventually("the run", || sandbox.path("started").exists());
-    relay.cut();
     let status = || at_home(&sandbox, &home, "status", PORT, &["--output", "wire"]).said();
+    // A request whose acknowledgement is cut off would be handed out again.
+    eventually("the acknowledgement", || status().out.contains("\"state\":\"working\""));
+    relay.cut();
     eventually("the worker again", || status().out.contains("\"state\":\"working\""));
     fs::write(sandbox.path("go"), "").expect("a file of ours");
     assert_eq!(worker.said().code, Some(0));

@@ -110,10 +110,11 @@ impl Model {
         for record in disk.values() {
             let submitted = format!("{{{}}}", record.submitted);
             let Some(request) = request_of(submitted.as_bytes()) else { continue };
-            // The run of a submit that the store could not take may have begun before the refusal. It is ended then. A task that
-            // has ended without a run does no harm.
+            // The run of a submit that the store could not take may have begun before the refusal. It is ended then, and one that is
+            // eager may even have ended by itself. A task that has ended without a run does no harm.
             let is_ended = record.phase() == Phase::Finished
-                && (record.last_run().is_none() && record.past.is_empty()
+                && (record.policy.eager
+                    || record.last_run().is_none() && record.past.is_empty()
                     || record.kill.as_ref().is_some_and(|kill| kill.cause == KillCause::Unstored));
             let is_refused = self.refused.contains(&request) && !is_ended;
             assert!(!is_refused, "the refused submit {request} has made {}", record.id);

@@ -181,6 +181,10 @@ impl PolicyFields {
         }
         if self.keyed {
             add(format_args!(r#""__SUBMIT_KEY__":"key {request}","request":{request}"#));
+            // Without the dice, so that the plans of all seeds stay as they were.
+            if request.is_multiple_of(3) {
+                add(format_args!(r#""__EAGER__":true"#));
+            }
         }
         out
     }

@@ -127,9 +127,10 @@ impl World {
         let exit_code = run.plan.policy_fields.later_exit(round.0).unwrap_or(run.plan.exit_code);
         let duration = run.plan.duration;
         let (plan, step) = (plan_of(&run.dispatch), run.dispatch.step.clone());
-        let is_keyed = run.dispatch.fields.get("__SUBMIT_KEY__").is_some();
+        let has = |name| run.dispatch.fields.get(name).is_some();
+        let must_be_stored = has("__SUBMIT_KEY__") && !has("__EAGER__");
         let is_stored = self.server.disk.contains_key(&task);
-        assert!(is_stored || !is_keyed, "{task} has a key and runs before it is stored");
+        assert!(is_stored || !must_be_stored, "{task} has a key and runs before it is stored");
         let is_exclusive = self.server.disk.get(&task).is_some_and(|record| record.policy.needs.exclusive);
         assert!(
             !is_exclusive || !self.hosts[agent].simple,

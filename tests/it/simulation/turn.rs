@@ -35,7 +35,7 @@ impl World {
         match self.life().outcome.take() {
             None => {}
             Some(Outcome::Stored) => {
-                let recovered = self.life().sequencer.handle_stored(now);
+                let recovered = self.life().sequencer.handle_stored(now, true);
                 if recovered {
                     self.life().in_trouble = false;
                     note!(self, "the store can be written again");
@@ -175,7 +175,7 @@ impl World {
         self.after(delay, Event::Committed { life: number });
         if self.defect == Some(Defect::LyingStore) {
             let now = self.controller_now();
-            self.life().sequencer.handle_stored(now);
+            self.life().sequencer.handle_stored(now, true);
         }
     }
 

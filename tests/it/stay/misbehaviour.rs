@@ -71,7 +71,7 @@ const STARTS: [(&str, &str, i64, &str); 9] = [
         -131,
         "has answered before it was ready",
     ),
-    ("closed", "exec 3>&-; exec sleep 1000", -131, "has closed its connection"),
+    ("closed", "exec 3>&-; exec sleep 1000", -131, "has closed its connection before it was ready"),
     ("loud", "echo trouble >&2; exit 1", 1, "has ended before it was ready"),
 ];
 
@@ -112,6 +112,25 @@ fn a_tool_that_ends_between_tasks_costs_no_task() {
     }
     pids.dedup();
     assert_eq!(pids.len(), 30);
+    sandbox.ends_clean();
+}
+
+/// The first process ends without having read its task, by itself or by a signal.
+#[test]
+fn a_task_that_was_not_read_gets_another_process_in_the_same_round() {
+    let sandbox = Sandbox::new();
+    let ready = r#"echo '{"type":"ready","version":1}' >&3"#;
+    for (name, end) in [("exits", "exit 0"), ("dies", "kill -9 $$")] {
+        let first = format!("if mkdir {}/{name}; then {ready}; sleep 0.3; {end}; fi", sandbox.root().display());
+        let answers = r#"read line <&3; id=${line#*\"id\":\"}; id=${id%%\"*}"#;
+        let done = r#"echo '{"type":"done","id":"'$id'","round":0,"exit_code":0}' >&3; exec sleep 1000"#;
+        make(&sandbox, name, &format!("#!/bin/bash\n{first}\n{ready}\n{answers}\n{done}\n"), "");
+    }
+    sandbox.ok("up 1");
+    for name in ["exits", "dies"] {
+        let task = run(&sandbox, name);
+        assert_eq!((text(&task, "__OUTCOME__"), &task["__ROUND__"]), ("SUCCEEDED", &0.into()), "{name}: {task}");
+    }
     sandbox.ends_clean();
 }
 

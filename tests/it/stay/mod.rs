@@ -154,6 +154,20 @@ fn a_tool_ends_by_its_terms_and_with_a_new_version() {
     sandbox.ends_clean();
 }
 
+/// A large archive is recognised only when it has been read by then, which it is not just after it was packed.
+#[test]
+fn a_tool_that_was_just_packed_has_one_process() {
+    let sandbox = serving("", "");
+    let noise = (0..3_000_000_u64).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8);
+    sandbox.write("tools/tool/data", noise.collect::<Vec<u8>>());
+    make(&sandbox, "tool", TOOL, "idle = 1000");
+    for _ in 0..4 {
+        assert_eq!(text(&run(&sandbox, "tool"), "__OUTCOME__"), "SUCCEEDED");
+    }
+    eventually("the other one has ended", || tools(&sandbox).len() == 1);
+    sandbox.ends_clean();
+}
+
 #[test]
 fn several_tools_stay_within_the_memory_of_the_agent() {
     let sandbox = serving("", "");

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use api::client::transport;
 use api::config::Config;
+use api::transport;
 use proc::clock;
 use serde_json::{Value, json};
 use zmtp::envelope;

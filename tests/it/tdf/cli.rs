@@ -56,7 +56,8 @@ fn a_wrong_count_of_arguments_is_told_with_their_names() {
         }
     }
     assert!(place.run(&["open", "a"]).err.contains("expecting 3 or 4 arguments (1 given)"));
-    assert!(place.run(&["stats"]).err.contains("expecting 1 argument (0 given)"));
+    place.run(&["stats", "a", "b"]).failed(1, "expecting 0 or 1 argument (2 given)");
+    place.run(&["stats"]).failed(1, "works for no namespace of TDF: set REDIS_URL");
 }
 
 #[test]

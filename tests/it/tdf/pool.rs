@@ -109,6 +109,7 @@ fn a_task_ends_as_it_does_with_a_worker() {
     assert!((4090..=4096).contains(&output.len()) && output.contains("[llts: 5952 of 10000 bytes are left out here]"));
     assert_eq!(place.field(bytes, "0:output"), "<\u{fffd}>");
     eventually("the end of the slow program", || !home.has("RUNNING"));
+    assert!(home.ok("tdf stats").out.lines().any(|line| line.split_whitespace().eq(["succeeded", "3"])));
     assert!(place.field(unknown, "0:error").starts_with("\"../p\" is not the name of a program"));
     assert!(place.field(absent, "0:error").starts_with("program './absent/run.sh' does not exist!"));
     let log = place.field(good, "log");

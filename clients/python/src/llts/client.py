@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pwd
 import sys
@@ -195,11 +196,21 @@ class Client:
         return self.task(task).files()
 
     def list(
-        self, *, status: str | None = None, job: str | None = None, tool: str | None = None, **fields: Any
+        self,
+        *,
+        status: str | None = None,
+        job: str | None = None,
+        tool: str | None = None,
+        limit: int | None = None,
+        **fields: Any,
     ) -> Iterator[TaskState]:
-        """Yield the tasks that the service knows, newest first. ``fields`` are parameters that must be equal."""
+        """Yield the tasks that the service knows, newest first, up to ``limit``. ``fields`` are parameters that must be equal."""
         chosen = {"__STATUS__": status, "__JOB__": job, "__OPERATION__": tool, **fields}
-        asked = {"__LIMIT__": PAGE, **{name: value for name, value in chosen.items() if value is not None}}
+        asked = {name: value for name, value in chosen.items() if value is not None}
+        return itertools.islice(self._listed(asked, PAGE if limit is None else min(limit, PAGE)), limit)
+
+    def _listed(self, chosen: dict[str, Any], size: int) -> Iterator[TaskState]:
+        asked = {"__LIMIT__": size, **chosen}
         while True:
             page = self._ask("TASK/DETAILS", asked)
             found = [TaskState({"__TASK_ID__": id, **row}) for id, row in page.items() if id.startswith("TASK_")]

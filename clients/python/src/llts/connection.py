@@ -1,7 +1,10 @@
 """One connection to a controller, with any number of requests in flight.
 
-A single thread owns the socket. Callers put requests into a queue and get a future, which that thread completes, so a
-caller is woken by the arrival of its own answer. Submits that wait in the queue together travel in one frame.
+Callers put requests into a queue and get a future, which the thread of the connection completes, so a caller is woken by the
+arrival of its own answer. A request that comes alone is sent by its caller, which spares it a change of threads; others
+wait for that thread, and submits that wait together travel in one frame. Whoever uses the sockets has the lock. The thread
+waits without it, at the descriptors: those of ZeroMQ show a change once, so whoever has used a socket must look whether it
+has more.
 
 A connection that is lost is made again, and every unanswered request is sent again: submits have keys, so the same task
 is never accepted twice.
@@ -13,6 +16,7 @@ import itertools
 import json
 import logging
 import os
+import select
 import socket
 import threading
 import time
@@ -43,6 +47,9 @@ PARK_MS = 600_000
 # Bounds of one frame of submits, below the limits of the service.
 BATCH_TASKS_MAX = 250
 BATCH_CHARACTERS_MAX = 1_000_000
+
+# Requests without an answer beside which another one counts as alone: some are answered when a task ends.
+ALONE_MAX = 4
 
 # Milliseconds between the pings that find out that the other machine is gone.
 PING_MS = 5_000
@@ -129,11 +136,17 @@ class Connection:
         self._was_connected = False
         # ZeroMQ does not connect again after a handshake that was refused.
         self._refused = False
+        # A message may have been sent in part.
+        self._is_torn = False
+        # Requests that have failed, and why: they are told without the lock.
+        self._failed: list[tuple[Request, Exception]] = []
         self._lost_at = time.monotonic()
         self._turn = -1
         self._context = zmq.Context()
-        self._poller = zmq.Poller()
-        self._poller.register(self._woken, POLLIN)
+        # Held by whoever uses the sockets.
+        self._lock = threading.Lock()
+        self._poller = select.poll()
+        self._poller.register(self._woken, select.POLLIN)
         self._socket: zmq.Socket[bytes] | None = None
         self._monitor: zmq.Socket[bytes]
         self._thread = threading.Thread(target=self._run, name="llts", daemon=True)
@@ -171,6 +184,8 @@ class Connection:
     ) -> Future[Any]:
         """Send a request. ``read`` makes the result of its answer, in the thread of the connection."""
         request = Request(kind, encode(fields or {}), read, again, repeat)
+        if self._send_alone(request):
+            return request.future
         self._queue.append(request)
         if self._closed:
             self._fail_all(Error(CLOSED))
@@ -179,6 +194,26 @@ class Connection:
             self._sleeps = False
             self._wake_up()
         return request.future
+
+    def _send_alone(self, request: Request) -> bool:
+        """Send a request in the thread of its caller, if nothing else is to be sent; return whether that was done."""
+        if not self._sleeps or self._queue or len(self._pending) >= ALONE_MAX:
+            return False
+        with self._lock:
+            if not self._connected or self._closed:
+                return False
+            try:
+                self._send([request])
+                has_input = self._has_input()
+            except BaseException:
+                # Ctrl-C, in the midst of a message of several parts.
+                self._is_torn = True
+                self._wake_up()
+                raise
+        if has_input:
+            # To send may be to notice that something has arrived.
+            self._wake_up()
+        return True
 
     def close(self) -> None:
         """End the connection. Requests without an answer fail."""
@@ -206,30 +241,46 @@ class Connection:
             self._fail_all(Error(f"the connection has ended: {error}"))
         finally:
             self._fail_all(Error(CLOSED))
-            self._context.destroy(linger=0)
+            with self._lock:
+                self._context.destroy(linger=0)
             self._wake.close()
             self._woken.close()
 
     def _turn_once(self) -> None:
-        self._send_queue()
+        with self._lock:
+            self._send_queue()
+            has_input = self._has_input()
         # A caller that appends after this line sees that the thread sleeps, and wakes it.
         self._sleeps = True
-        ready = dict(self._poller.poll(0 if self._queue else self._wait_ms()))
+        self._poller.poll(0 if self._queue or has_input else self._wait_ms())
         self._sleeps = False
-        if self._woken.fileno() in ready:
+        with suppress(BlockingIOError):
             self._woken.recv(4096)
-        if self._socket in ready:
-            self._receive()
-        if self._monitor in ready:
+        with self._lock:
+            answers = self._receive()
             self._watch()
+            if self._is_torn:
+                self._is_torn = False
+                self._lose()
+                self._dial()
+            failed, self._failed = self._failed, []
+        for request, error in failed:
+            request.fail(error)
+        for batch, fields in answers:
+            self._answer(batch, fields)
         if not self._connected:
             self._check_silence()
+
+    def _has_input(self) -> bool:
+        """Return whether a socket has something that nobody has taken."""
+        assert self._socket is not None
+        return any(int(it.getsockopt(EVENTS)) & POLLIN for it in (self._socket, self._monitor))
 
     def _dial(self) -> None:
         """Open a socket to the next address."""
         if self._socket is not None:
             for old in (self._socket, self._monitor):
-                self._poller.unregister(old)
+                self._poller.unregister(old.fileno())
             self._socket.disable_monitor()
             self._socket.close(0)
         self._turn += 1
@@ -246,8 +297,8 @@ class Connection:
             opened.curve_serverkey = self.endpoint.keys.server
         self._monitor = opened.get_monitor_socket()
         opened.connect(self.endpoint.addresses[self._turn % len(self.endpoint.addresses)])
-        self._poller.register(opened, POLLIN)
-        self._poller.register(self._monitor, POLLIN)
+        self._poller.register(opened.fileno(), select.POLLIN)
+        self._poller.register(self._monitor.fileno(), select.POLLIN)
         self._socket = opened
 
     def _wait_ms(self) -> int | None:
@@ -301,20 +352,23 @@ class Connection:
         self._socket.send(b"", SNDMORE)
         self._socket.send(text.encode())
 
-    def _receive(self) -> None:
+    def _receive(self) -> list[tuple[list[Request], Fields]]:
+        """Take the answers that have arrived, each with its requests."""
         assert self._socket is not None
+        answers = []
         while int(self._socket.getsockopt(EVENTS)) & POLLIN:
             number, _, frame = self._socket.recv(), self._socket.recv(), self._socket.recv()
             batch = self._pending.pop(number, None)
             # A request that was repeated may be answered twice.
             if batch is not None:
-                self._answer(batch, json.loads(frame))
+                answers.append((batch, json.loads(frame)))
+        return answers
 
     def _answer(self, batch: list[Request], fields: Fields) -> None:
         if len(batch) > 1:
             self._answer_batch(batch, fields)
         elif batch[0].again is not None and fields.get("__CODE__") == 0 and batch[0].again(fields):
-            self._send(batch)
+            self._send_again(batch)
         else:
             batch[0].answer(fields)
 
@@ -329,19 +383,20 @@ class Connection:
         # None was accepted, and the answer names the first wrong one. Without a name, it is about all of them together.
         wrong = fields.get("__INDEX__")
         if wrong is None:
-            for request in batch:
-                self._send([request])
+            self._send_again(*([request] for request in batch))
             return
         batch.pop(wrong).answer(fields)
-        self._send(batch)
+        self._send_again(batch)
+
+    def _send_again(self, *batches: list[Request]) -> None:
+        with self._lock:
+            for batch in batches:
+                self._send(batch)
 
     def _watch(self) -> None:
         """Follow the state of the connection."""
-        while True:
-            try:
-                event = parse_monitor_message(self._monitor.recv_multipart(zmq.NOBLOCK))["event"]
-            except zmq.Again:
-                return
+        while int(self._monitor.getsockopt(EVENTS)) & POLLIN:
+            event = parse_monitor_message(self._monitor.recv_multipart())["event"]
             if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 self._connected = self._was_connected = True
                 for number, batch in self._pending.items():
@@ -349,7 +404,8 @@ class Connection:
             elif event in (zmq.EVENT_HANDSHAKE_FAILED_AUTH, zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL):
                 self._refused = True
                 why = "no keys are given" if self.endpoint.keys is None else "it does not accept the key of this client"
-                self._fail_all(KeyRefused(f"cannot talk to the controller at {self.endpoint}: {why}"))
+                error = KeyRefused(f"cannot talk to the controller at {self.endpoint}: {why}")
+                self._failed += [(request, error) for request in self._take_all()]
             elif event == zmq.EVENT_DISCONNECTED and self._connected:
                 self._lose()
             elif event == zmq.EVENT_CONNECT_RETRIED and self._has_others():
@@ -364,16 +420,25 @@ class Connection:
         self._connected = False
         self._lost_at = time.monotonic()
         for number, batch in list(self._pending.items()):
-            if not batch[0].repeat:
+            # The end of a task may have completed its submit.
+            batch[:] = [request for request in batch if not request.future.done()]
+            if not batch:
                 del self._pending[number]
-                batch[0].fail(NoController("the connection was lost; the request may have been carried out"))
+            elif not batch[0].repeat:
+                del self._pending[number]
+                error = NoController("the connection was lost; the request may have been carried out")
+                self._failed.append((batch[0], error))
 
-    def _fail_all(self, error: Exception) -> None:
+    def _take_all(self) -> list[Request]:
+        """Return the requests without an answer, which is not waited for any more."""
         pending, self._pending = self._pending, {}
         requests = [request for batch in pending.values() for request in batch]
         while self._queue:
             requests.append(self._queue.popleft())
-        for request in requests:
+        return requests
+
+    def _fail_all(self, error: Exception) -> None:
+        for request in self._take_all():
             request.fail(error)
 
 

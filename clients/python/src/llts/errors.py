@@ -64,9 +64,9 @@ class TaskFailed(Error):
         self.result = result
 
     def __str__(self) -> str:
-        said = self.result.reason or self.result.report.rstrip() or self.result.stderr.rstrip()
+        said = [self.result.reason, self.result.report.rstrip() or self.result.stderr.rstrip()]
         ended = f"{self.result.id} {self.result.outcome}, exit code {self.result.exit_code}"
-        return f"{ended}: {said}" if said else ended
+        return ": ".join([ended, "\n".join(text for text in said if text)]) if any(said) else ended
 
 
 class GraphFailed(Error):

@@ -157,7 +157,7 @@ class Executor(concurrent.futures.Executor):
         self._stay = stay
         self._policy = policy
         self._name = policy.get("job") or client.connection.submit_key().replace(" ", "-")
-        self._ends = Ends(client.connection, self._name)
+        self._ends = Ends(client.connection, self._name, early=True)
         self._lock = threading.Lock()
         # Held while a tool is pushed, by threads of the program alone.
         self._pushing = threading.Lock()
@@ -204,7 +204,7 @@ class Executor(concurrent.futures.Executor):
         function, call = self._function(fn), base64.b64encode(dumps(arguments)).decode()
         is_large = len(function) > PARAMETER_CHARACTERS_MAX or len(call) > PARAMETER_CHARACTERS_MAX
         work = {"__OPERATION__": self._tool(client, is_large or self._files)}
-        policy: Policy = {**self._policy, "job": self._name}
+        policy: Policy = {"eager": True, **self._policy, "job": self._name}
         if is_large or self._files:
             policy = {**policy, "out": "result.pickle"}
         if is_large:

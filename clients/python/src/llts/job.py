@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -22,77 +23,110 @@ if TYPE_CHECKING:
 # Milliseconds for which a request for the ends of a job waits. The service keeps them for a minute for the next one.
 READ_MS = 60_000
 
+# Seconds after which a place is taken anew.
+REST_MAX = 30.0
+
+
+class Submit:
+    """A submit without an answer."""
+
+    __slots__ = ("accepted", "ended", "is_missed", "is_whole")
+
+    def __init__(self, is_whole: bool) -> None:
+        # Whether its end may be before the place from which this client reads.
+        self.is_missed = False
+        self.accepted: Future[str]
+        self.ended: Future[TaskState] = Future()
+        # Whether an answer for the job has all of its end: it does not have the kept files.
+        self.is_whole = is_whole
+
 
 class Ends:
     """The ends of the tasks of a job, as the controller tells them: many in one answer, instead of one answer for each task.
 
     A cursor is taken before the first submit. A controller that does not know it, because it has started again, is asked for
     each task once. Requests of a closed connection fail within the call that makes them, hence the lock of one thread.
+
+    With ``early``, an end does not wait for the disk of the controller. It may come before the answer to its submit, and
+    completes that one, too: it is not repeated then, so that no call runs a second time.
     """
 
-    def __init__(self, connection: Connection, job: str) -> None:
+    def __init__(self, connection: Connection, job: str, *, early: bool = False) -> None:
         self._connection = connection
-        self._job = job
+        self._place: Fields = {"__JOB__": job, **({"__STATUS__": "ENDED"} if early else {})}
         self._lock = threading.RLock()
         # The future of the end of each task by its id, and whether an answer for the job has all of it.
         self._open: dict[str, tuple[Future[TaskState], bool]] = {}
-        # Submits without an answer, and ends that came before such an answer.
-        self._unaccepted = 0
+        # Submits without an answer by their keys, and ends that came before such an answer.
+        self._unaccepted: dict[str, list[Submit]] = {}
         self._early: dict[str, Fields] = {}
         self._reads = False
+        # Where the last reading has ended, and when.
+        self._rest: tuple[Any, float] = (None, float("-inf"))
 
     def submit(self, fields: Fields) -> Task:
         """Submit a task of the job, and follow it to its end."""
-        ended: Future[TaskState] = Future()
-        # An answer for the job does not have the kept files.
-        is_whole = "__OUT__" not in fields
+        submit, key = Submit("__OUT__" not in fields), fields["__SUBMIT_KEY__"]
         with self._lock:
-            self._unaccepted += 1
-            if not self._reads:
-                self._reads = True
+            self._unaccepted.setdefault(key, []).append(submit)
+            rests, self._reads = not self._reads, True
+            cursor, since = self._rest
+            is_placed = time.monotonic() - since < REST_MAX
+            if rests and not is_placed:
                 # The present place, before the ends of all tasks that are submitted after it.
                 self._read(None)
-            accepted = self._connection.ask(SUBMIT, fields, lambda answer: self._accept(ended, is_whole, answer))
-        accepted.add_done_callback(lambda done: self._refuse(done, ended))
-        return Task(self._connection, accepted, ended)
+            accepted = self._connection.ask(SUBMIT, fields, lambda answer: self._accept(key, submit, answer))
+            submit.accepted = accepted
+            if rests and is_placed:
+                self._read(cursor)
+        accepted.add_done_callback(lambda done: self._refuse(key, submit, done))
+        return Task(self._connection, accepted, submit.ended)
 
     # All that follows is called in the thread of the connection.
 
-    def _accept(self, ended: Future[TaskState], is_whole: bool, answer: Fields) -> str:
+    def _take(self, key: str, submit: Submit) -> bool:
+        """Return whether a submit had no answer yet."""
+        with self._lock:
+            waiting = self._unaccepted.get(key, [])
+            if submit not in waiting:
+                return False
+            waiting.remove(submit)
+            if not waiting:
+                del self._unaccepted[key]
+            return True
+
+    def _accept(self, key: str, submit: Submit, answer: Fields) -> str:
         id: str = answer["__TASK_ID__"]
         with self._lock:
-            self._unaccepted -= 1
+            if not self._take(key, submit):
+                return id
             if id in self._open:
                 # Two submits had the same key.
-                hand_on(self._open[id][0], ended)
+                hand_on(self._open[id][0], submit.ended)
                 return id
-            self._open[id] = (ended, is_whole)
+            self._open[id] = (submit.ended, submit.is_whole)
             row = self._early.pop(id, None)
         if row is not None:
             self._end(id, row)
-        elif answer.get("__DUPLICATE__"):
-            # It may have ended before the place from which this client reads.
+        elif submit.is_missed or answer.get("__DUPLICATE__"):
             self._look(id)
         return id
 
-    def _refuse(self, accepted: Future[str], ended: Future[TaskState]) -> None:
-        if (error := accepted.exception()) is not None:
-            with self._lock:
-                self._unaccepted -= 1
-            ended.set_exception(error)
+    def _refuse(self, key: str, submit: Submit, accepted: Future[str]) -> None:
+        if (error := accepted.exception()) is not None and self._take(key, submit):
+            submit.ended.set_exception(error)
 
-    def _read(self, cursor: Any) -> None:
-        """Ask for the ends since a place, or for the present place."""
+    def _read(self, cursor: Any, *, is_anew: bool = False) -> None:
+        """Ask for the ends since a place, or for the present place: ``is_anew`` after an earlier one was lost."""
         place = {} if cursor is None else {"__CURSOR__": cursor, "__WAIT__": READ_MS}
-        answer = self._connection.ask("JOB/RESULTS", {"__JOB__": self._job, **place})
-        answer.add_done_callback(lambda done: self._page(done, is_first=cursor is None))
+        answer = self._connection.ask("JOB/RESULTS", {**self._place, **place})
+        answer.add_done_callback(lambda done: self._page(done, is_first=cursor is None, is_anew=is_anew))
 
-    def _page(self, answer: Future[Fields], is_first: bool) -> None:
+    def _page(self, answer: Future[Fields], is_first: bool, is_anew: bool) -> None:
         error = answer.exception()
         if isinstance(error, NoSuchTask) and not is_first:
-            # The controller is another one than before. What has ended meanwhile is asked for behind the new place.
-            self._read(None)
-            self._look(*list(self._open))
+            # The controller is another one than before.
+            self._read(None, is_anew=True)
         elif error is not None:
             with self._lock:
                 self._reads = False
@@ -105,15 +139,29 @@ class Ends:
             for id, row in rows.items():
                 self._end(id, row)
             with self._lock:
-                # A job that rests for the time of a request is read no more, until it has a task again.
-                self._reads = bool(self._open or self._unaccepted or rows or is_first)
                 if not self._unaccepted:
                     self._early.clear()
+                # A job without a task is read on from here with the next one: to ask now would keep a caller from its result.
+                self._reads = bool(self._open or self._unaccepted)
                 if self._reads:
                     self._read(page["__CURSOR__"])
+                else:
+                    self._rest = (page["__CURSOR__"], time.monotonic())
+                if is_anew:
+                    # Whatever was sent before may have ended before the new place.
+                    self._look(*list(self._open))
+                    for submits in self._unaccepted.values():
+                        for submit in submits:
+                            submit.is_missed = True
 
     def _end(self, id: str, row: Fields) -> None:
         with self._lock:
+            for submit in self._unaccepted.pop(row.get("__SUBMIT_KEY__", ""), ()):
+                if id in self._open:
+                    hand_on(self._open[id][0], submit.ended)
+                else:
+                    self._open[id] = (submit.ended, submit.is_whole)
+                submit.accepted.set_result(id)
             if id not in self._open:
                 # Another client has submitted it, unless the answer to its submit is on its way.
                 if self._unaccepted:

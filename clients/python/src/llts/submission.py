@@ -47,6 +47,7 @@ class Policy(TypedDict, total=False):
     retry_delay: Duration
     fail_on_stderr: bool
     exclusive: bool
+    eager: bool
     gate: Names
     tags: Names
     push_ack: bool
@@ -75,8 +76,8 @@ MOMENTS = ("start_after", "end_before")
 # Each is a text, a number or a truth, as it is.
 PLAIN = (
     "given_id", "address", "address_key", "submit_key", "priority", "max_fails", "max_timeouts", "max_losses",
-    "max_defers", "fail_on_stderr", "exclusive", "push_ack", "end_signal", "merge", "source", "input", "stdin", "job",
-    "job_max_fails", "job_push",
+    "max_defers", "fail_on_stderr", "exclusive", "eager", "push_ack", "end_signal", "merge", "source", "input", "stdin",
+    "job", "job_max_fails", "job_push",
 )  # fmt: skip
 WORDS = {name: f"__{name.upper()}__" for name in PLAIN + DURATIONS + MOMENTS}
 # What a command takes from its caller or is given, and a tool does not.

@@ -155,11 +155,13 @@ class Server:
         # What the task has written belongs to it, and must not arrive after its end.
         sys.stdout.flush()
         sys.stderr.flush()
-        done = {"type": "done", "id": id, "round": message["round"], "exit_code": reply.exit_code, "report": reply.report}
+        # A file name may be half of a character, which the line may not have.
+        report = reply.report.encode(errors="backslashreplace").decode()
+        done = {"type": "done", "id": id, "round": message["round"], "exit_code": reply.exit_code, "report": report}
         try:
             line = encode({**done, "value": reply.value})
         except (TypeError, ValueError) as error:
-            line = encode({**done, "exit_code": 1, "report": f"the value is not JSON: {error}\n{reply.report}"})
+            line = encode({**done, "exit_code": 1, "report": f"the value is not JSON: {error}\n{report}"})
         self.agent.sendall(line.encode() + b"\n")
 
     def handle(self, message: dict[str, Any]) -> Reply:

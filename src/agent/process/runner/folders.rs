@@ -16,6 +16,8 @@ pub(super) struct Folders {
     dir_pool: Option<DirPool>,
     remover: Remover,
     outs: OutKeeper,
+    /// Whether the work folder was found removed or moved.
+    is_gone: bool,
 }
 
 impl Folders {
@@ -25,7 +27,28 @@ impl Folders {
             .ok();
         let limits = OutLimits { bytes_max: config.agent.out_keep_bytes, age_max: config.controller.task_keep };
         let outs = OutKeeper::start(Arc::clone(&workspace), limits)?;
-        Ok(Self { workspace, dir_pool, remover, outs })
+        Ok(Self { workspace, dir_pool, remover, outs, is_gone: false })
+    }
+
+    /// Whether the work folder was removed since the start. True once: the agent ends, and the next one makes it again.
+    pub(super) fn are_removed(&mut self) -> bool {
+        let is_found = !self.is_gone && self.workspace.is_removed();
+        self.note(is_found)
+    }
+
+    /// The same for a folder that was removed or moved, looked at after a failure.
+    pub(super) fn are_gone(&mut self) -> bool {
+        let is_found = !self.is_gone && self.workspace.is_gone();
+        self.note(is_found)
+    }
+
+    fn note(&mut self, is_found: bool) -> bool {
+        if is_found {
+            let path = self.workspace.path().display();
+            log::warn!("the work folder {path} is gone: this agent ends, and the next one makes it again");
+        }
+        self.is_gone |= is_found;
+        is_found
     }
 
     /// The kept folders, and the remover of unusable ones.

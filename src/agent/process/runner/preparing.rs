@@ -98,6 +98,10 @@ impl Runner {
         let Some(run) = self.run.as_mut().filter(|run| run.dispatch.task == outcome.task) else {
             unreachable!("a preparation of task {} without its run", outcome.task)
         };
+        if outcome.outcome.is_err() && self.folders.are_gone() {
+            // The task waits for another agent, without a loss.
+            slot.handle_stop(clock::now_with_suspend());
+        }
         run.folder = outcome.prepared;
         run.is_prepared = true;
         let is_again = run.staying.as_ref().is_some_and(Staying::is_handed);

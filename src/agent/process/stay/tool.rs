@@ -10,7 +10,7 @@ use super::{Identity, protocol};
 use crate::process::preparation::{STDERR, STDOUT};
 use crate::process::progress::PROGRESS;
 use crate::workspace::TaskDir;
-use base::{Mono, Stay, ToolName};
+use base::{Mono, Round, Stay, TaskId, ToolName};
 use proc::process::{ProcessId, RunningChild};
 
 /// Bytes that a tool has written without a task, as far as they are logged.
@@ -38,6 +38,8 @@ pub(in crate::process) struct Tool {
     pub(super) closed: Option<Closed>,
     pub(super) state: State,
     tasks: u64,
+    /// Its last task.
+    pub(super) answered: Option<(TaskId, Round)>,
     /// Bytes of its processes, and when they were measured.
     memory: u64,
     measured: Mono,
@@ -81,7 +83,7 @@ impl Tool {
         let open = |name| home.live_output(&[], name).map(|file| (file, 0));
         let outputs = [open(STDOUT)?, open(STDERR)?];
         let state = State::Starting { until: now + terms.start_timeout };
-        let (members, closed, tasks, memory) = (Vec::new(), None, 0, 0);
+        let (members, closed, tasks, answered, memory) = (Vec::new(), None, 0, None, 0);
         Ok(Self {
             key,
             identity,
@@ -94,6 +96,7 @@ impl Tool {
             closed,
             state,
             tasks,
+            answered,
             memory,
             measured: now,
         })
@@ -127,7 +130,8 @@ impl Tool {
     }
 
     /// The task has ended: its outputs are complete.
-    pub(super) fn end_task(&mut self, now: Mono) {
+    pub(super) fn end_task(&mut self, now: Mono, run: (TaskId, Round)) {
+        self.answered = Some(run);
         for (file, from) in &mut self.outputs {
             *from = size(file);
         }

@@ -13,7 +13,7 @@ use base::{IncidentKind, RoundOutcome, TaskId, Wall};
 
 use answer::decode;
 pub use answer::{Found, GroupRow, GroupSummary, HistoryAnswer, HistoryPage, IncidentRow, RoundRow};
-pub(in crate::wire) use answer::{hide_commands, write};
+pub(in crate::wire) use answer::{hide_commands, write, write_incident};
 
 /// A page of finished rounds.
 pub const HISTORY_QUERY: Kind = Kind::question("HISTORY/QUERY", |mut reader| {

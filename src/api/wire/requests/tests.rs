@@ -104,6 +104,7 @@ fn demands_arrive_as_a_policy() {
         push_ack: true,
         end_signal: EndSignal::Int,
         merge: false,
+        eager: true,
     };
     assert_eq!(*submit.policy, expected);
     let address = submit.address.as_ref().unwrap();

@@ -119,12 +119,11 @@ impl Controller {
     fn may_be_in_list(&self, record: &TaskRecord) -> bool {
         let needs = &record.policy.needs;
         let is_told_after_commit = record.last_run().is_some_and(|run| run.after_commit);
-        let must_be_stored = !self.tasks.submit_is_stored(record.id) && self.tasks.has_submit_key(record.id);
         let may_stop = |name| self.relations.job(name).is_some_and(|job| job.memo.fails_max.is_some());
         record.round == Round(0)
             && !self.may_be_out(record.id)
             && !record.is_out_of_contact()
-            && !must_be_stored
+            && !self.tasks.must_be_stored(record.id)
             && !is_told_after_commit
             && !needs.exclusive
             && self.queue.gates.are_unlimited(needs)

@@ -10,9 +10,15 @@
 //! Such a round draws on no budget of the task, and its agent does not get the task during that pause ([`TaskRecord::needs`]), unless
 //! a client asks for another round. A client never sees -134 and -135.
 
+use std::time::Duration;
+
 use crate::engine::Controller;
 use api::wire::requests::report::Report;
-use base::{AgentId, ExitCode, Now, Phase, Requirements, RoundEnd, RunResult, TaskCommand, TaskRecord};
+use base::journal::Severity;
+use base::{AgentId, ExitCode, IncidentKind, Now, Phase, Requirements, RoundEnd, RunResult, TaskCommand, TaskRecord};
+
+/// The least time between two incidents about one full disk.
+const TELL_AGAIN: Duration = Duration::from_secs(60);
 
 impl Controller {
     /// Whether an accepted report says that its agent is unfit for the task although another agent may run it. The task then waits
@@ -27,6 +33,7 @@ impl Controller {
         };
         let Some(record) = self.tasks.get(report.task) else { return false };
         name_agent(result, end, agent);
+        let trouble = (end == RoundEnd::DiskFull).then(|| result.error.clone());
         let is_of_these = |end| matches!(end, RoundEnd::NoTool | RoundEnd::DiskFull | RoundEnd::NotHere);
         let tries = record.past.iter().filter(|past| is_of_these(past.end)).count();
         let is_over = record.phase() >= Phase::Ended || record.kill.is_some() || result.told_to_finish;
@@ -40,12 +47,26 @@ impl Controller {
         // A drained agent takes tasks again some day, as for a task that finds all agents drained.
         let is_elsewhere = self.fleet.all_drained_or_with(&needs, |set| sets.has(set, &record.tool)).next().is_some();
         self.archives.reads.end(agent);
+        trouble.into_iter().for_each(|sentence| self.tell_of_disk(now, agent, sentence));
+        let Some(result) = report.result.as_mut() else { return false };
         if is_over || !is_elsewhere || tries >= TaskRecord::PAST_ROUNDS_MAX {
             conclude(result, end, &others);
             return false;
         }
         self.go_elsewhere(now, report, end);
         true
+    }
+
+    /// Notes that the disk of an agent is full, unless that was noted in the last minute.
+    fn tell_of_disk(&mut self, now: Now, agent: &AgentId, sentence: String) {
+        let is_known = self.readers.view.incidents().any(|(_, incident)| {
+            let is_of_this =
+                incident.kind == IncidentKind::AgentDisk && incident.text.contains(&format!("of agent {agent} is"));
+            is_of_this && now.wall.since(incident.at) < TELL_AGAIN
+        });
+        if !is_known {
+            self.turn.incident(Severity::Warn, IncidentKind::AgentDisk, sentence);
+        }
     }
 }
 

@@ -29,7 +29,7 @@ const BEGUN: usize = 4;
 const SHOWN: usize = 10;
 
 /// Tasks and jobs that the state of a service has at most.
-pub(crate) const STATUS_ROWS: usize = 150;
+pub(crate) const STATUS_ROWS: usize = 190;
 
 /// Cost of explaining why a task waits: the tasks before it are counted.
 const EXPLAINED: usize = 500;

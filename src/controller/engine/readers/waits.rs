@@ -20,6 +20,8 @@ pub(crate) enum Subject {
     Graph(GraphId),
     /// Ends of tasks of a job.
     Ends(JobName),
+    /// A change of the state of the service.
+    Status,
 }
 
 /// A query that waits.
@@ -34,7 +36,10 @@ pub(crate) enum Query {
         job: JobName,
         cursor: Cursor,
         limit: usize,
+        early: bool,
     },
+    /// Of the state of the service behind this place.
+    Status(Cursor),
 }
 
 impl Query {
@@ -45,6 +50,7 @@ impl Query {
             Self::Job(name) => Subject::Job(name.clone()),
             Self::Graph(graph) => Subject::Graph(*graph),
             Self::Ends { job, .. } => Subject::Ends(job.clone()),
+            Self::Status(_) => Subject::Status,
         }
     }
 }

@@ -50,11 +50,11 @@ impl Controller {
         })
     }
 
-    /// An agent has measured the difference of the clocks. It is told once for each process.
+    /// An agent has measured the difference of the clocks. It is told once, until the clock is right again.
     fn tell_skew(&mut self, id: &AgentId, skew: Option<Skew>) {
         let Some(agent) = self.fleet.get_mut(id) else { return };
-        if let Some(skew) = skew.filter(|_| agent.about.skew != skew) {
-            agent.about.skew = Some(skew);
+        let before = std::mem::replace(&mut agent.about.skew, skew);
+        if let Some(skew) = skew.filter(|_| before != skew) {
             let line = format!(
                 "the clock of agent {id} is {skew} that of this controller: the times of its runs are by its clock; keep the clocks \
                  equal, for example with NTP"

@@ -57,6 +57,14 @@ impl Controller {
         }
     }
 
+    /// A query has waited long enough.
+    pub(crate) fn end_query_wait(&mut self, now: Now, ticket: Ticket) {
+        if let Some(Query::Status(_)) = self.readers.waits.get(ticket) {
+            self.look(now);
+        }
+        self.answer_waiter(ticket);
+    }
+
     /// Answers one of them with the present state.
     pub(crate) fn answer_waiter(&mut self, ticket: Ticket) {
         let Some((_, query)) = self.readers.waits.remove(ticket) else { return };
@@ -68,7 +76,8 @@ impl Controller {
             },
             Query::Job(name) => self.job_reply(&name),
             Query::Graph(graph) => self.graph_reply(graph),
-            Query::Ends { job, cursor, limit } => self.results_reply(&job, cursor, limit),
+            Query::Ends { job, cursor, limit, early } => self.results_reply(&job, cursor, limit, early),
+            Query::Status(cursor) => self.status_since(Some(cursor)),
         };
         self.turn.reply(ticket, reply);
     }

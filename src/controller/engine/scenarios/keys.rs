@@ -191,6 +191,7 @@ fn a_submit_with_a_key_is_handed_out_after_its_commit() {
     };
     assert_eq!(claim(&mut world, &keyed("k")), Claim::Promise);
     assert_eq!(claim(&mut world, &Fields::new()), Claim::Nothing, "others are handed out at once");
+    assert_eq!(claim(&mut world, &keyed("e").with("__EAGER__", true)), Claim::Nothing, "and so are eager ones");
     let (waiting, _) = submitted(&world.submit(&keyed("l")));
     world.controller.handle_committed(world.now, Some(waiting));
     let (_, answer) = world.say("a", FromAgent::Apply(None));

@@ -7,7 +7,7 @@ use api::wire::requests::job::results::{Cursor, JOB_RESULTS, ResultsAsk};
 /// The ends in an answer, and the next cursor.
 fn ends(reply: &Reply) -> (Vec<TaskId>, String) {
     match reply {
-        Reply::Results { rows, next } => (rows.iter().map(|row| row.task).collect(), next.to_string()),
+        Reply::Results(ends) => (ends.rows.iter().map(|row| row.task).collect(), ends.next.to_string()),
         other => panic!("{other:?}"),
     }
 }
@@ -19,7 +19,13 @@ fn of_job() -> Fields {
 fn parked(cursor: &str) -> Request {
     let cursor: Cursor = cursor.parse().unwrap();
     let job = JobName::new("j").unwrap();
-    Request::JobResults(Box::new(ResultsAsk { job, cursor: Some(cursor), limit: None, wait: Some(seconds(60.0)) }))
+    Request::JobResults(Box::new(ResultsAsk {
+        job,
+        cursor: Some(cursor),
+        limit: None,
+        wait: Some(seconds(60.0)),
+        early: false,
+    }))
 }
 
 impl World {
@@ -34,7 +40,7 @@ impl World {
     /// The answers to parked requests since the last call.
     fn told_ends(&mut self) -> Vec<(Ticket, Vec<TaskId>)> {
         let replies = std::mem::take(&mut self.replies).into_iter();
-        let told = replies.filter(|(_, reply)| matches!(reply, Reply::Results { .. }));
+        let told = replies.filter(|(_, reply)| matches!(reply, Reply::Results(_)));
         told.map(|(ticket, reply)| (ticket, ends(&reply).0)).collect()
     }
 }
@@ -61,6 +67,22 @@ fn ends_are_told_in_their_order_from_a_cursor_on() {
     assert_eq!(ends(&world.read_on(&begin)).0, [tasks[1], tasks[0], tasks[2]], "a lost answer can be asked for again");
     let limited = of_job().with(words::CURSOR, begin).with(words::LIMIT, 1u32);
     assert_eq!(ends(&world.send(JOB_RESULTS, &limited)), (vec![tasks[1]], next.replace(":2", ":1")));
+}
+
+#[test]
+fn an_early_reader_does_not_wait_for_the_disk_and_gets_the_key_of_the_submit() {
+    let mut world = World::new();
+    let begin = world.follow();
+    let task = world.submitted(&of_job().with(words::SUBMIT_KEY, "k 1"));
+    world.exits("a", task, 0, 0);
+    let early = |status: &str| of_job().with(words::CURSOR, &*begin).with(words::STATUS, status);
+    let reply = world.send(JOB_RESULTS, &early("ENDED"));
+    assert_eq!((ends(&reply).0, claim_of_reply(&reply)), (vec![task], Claim::Nothing));
+    let shown = |reply: &Reply| String::from_utf8(reply::encode(JOB_RESULTS.word, reply, PageBytes(1000))).unwrap();
+    assert!(shown(&reply).contains(r#""__SUBMIT_KEY__":"k 1""#), "{}", shown(&reply));
+    let reply = world.send(JOB_RESULTS, &early("FINISHED"));
+    assert_eq!(claim_of_reply(&reply), Claim::Promise);
+    assert!(!shown(&reply).contains(words::SUBMIT_KEY), "{}", shown(&reply));
 }
 
 #[test]
@@ -172,8 +194,8 @@ fn a_retried_task_is_told_with_its_next_end_and_a_forgotten_one_without_a_result
     world.exits("a", retried, 1, 0);
     assert_eq!(ends(&world.read_on(&begin)).0, [retried, forgotten], "each once");
     world.pass(seconds(30.0));
-    let Reply::Results { rows, .. } = world.read_on(&begin) else { panic!() };
-    assert!(rows.len() == 2 && rows.iter().all(|row| row.record.is_none()), "{rows:?}");
+    let Reply::Results(ends) = world.read_on(&begin) else { panic!() };
+    assert!(ends.rows.len() == 2 && ends.rows.iter().all(|row| row.record.is_none()), "{ends:?}");
 }
 
 #[test]

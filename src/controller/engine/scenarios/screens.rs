@@ -5,9 +5,9 @@ use super::*;
 use api::wire::client::{Ask, Selector};
 use api::wire::requests::history::SortKey;
 use api::wire::requests::rows::{Order, Rows, RowsAsk, TASK_ROWS, rows};
-use api::wire::requests::status::{SERVICE_STATUS, Status, status};
+use api::wire::requests::status::{Followed, SERVICE_STATUS, Status, StatusAsk, changes, status};
 use api::wire::{Narrowing, brief};
-use base::ShownState;
+use base::{Incident, IncidentKind, ShownState};
 
 fn asked<A>(world: &mut World, kind: Kind, ask: &Ask<A>) -> A {
     let mut fields = ask.fields().clone();
@@ -121,15 +121,21 @@ fn rows_come_in_the_order_that_is_asked_for() {
     assert_eq!(found(SortKey::Waited, true), [first, second, third]);
 }
 
-#[test]
-fn a_run_longer_than_those_of_its_tool_stands_out() {
-    let mut world = World::new();
+/// A run at agent a, after enough quick ones of its tool to tell which time is usual.
+fn run_after_quick_ones(world: &mut World) -> TaskId {
     for _ in 0..8 {
         let task = world.task();
         world.exits("a", task, 0, 0);
     }
     let slow = world.task();
     world.runs("a", slow, Round(0));
+    slow
+}
+
+#[test]
+fn a_run_longer_than_those_of_its_tool_stands_out() {
+    let mut world = World::new();
+    let slow = run_after_quick_ones(&mut world);
     let longer = || narrowed(Narrowing { runs_longer: true, ..Narrowing::default() });
     assert_eq!(table(&mut world, &longer()).total, 0, "it has just begun");
     world.pass_with(seconds(5.0), &[("a", Some((slow, Round(0))))]);
@@ -179,4 +185,178 @@ fn the_screen_has_the_last_failures_and_the_rate() {
     assert!(screen(&mut world).failed.is_empty(), "it waits again");
     world.restart();
     assert_eq!(screen(&mut world).states.of(ShownState::Waiting), 1);
+}
+
+/// A reader that follows the state of the service.
+struct Follower {
+    known: Followed,
+    waits: Option<Ticket>,
+}
+
+impl Follower {
+    fn new(world: &mut World) -> Self {
+        let mut follower = Self { known: Followed::default(), waits: None };
+        follower.ask(world);
+        assert!(follower.waits.is_none(), "the first answer comes at once");
+        follower
+    }
+
+    fn ask(&mut self, world: &mut World) {
+        let asked = changes(&self.known, seconds(30.0));
+        let fields = asked.fields();
+        let cursor = fields.text(words::CURSOR).map(|cursor| cursor.parse().unwrap());
+        let ask = StatusAsk { cursor, wait: cursor.map(|_| seconds(30.0)) };
+        match world.ask_later(Request::Status(ask)) {
+            (_, Answer::Now(reply)) => self.learn(&reply),
+            (ticket, _) => self.waits = Some(ticket),
+        }
+    }
+
+    fn learn(&mut self, reply: &Reply) {
+        let frame = reply::encode(SERVICE_STATUS.word, reply, PageBytes(1 << 20));
+        self.known.apply(changes(&self.known, seconds(0.0)).decode(&frame).unwrap());
+    }
+
+    /// Takes the late answer, if it is there yet, and returns its size.
+    fn hear(&mut self, world: &mut World) -> Option<usize> {
+        let ticket = self.waits?;
+        let place = world.replies.iter().position(|(to, _)| *to == ticket)?;
+        let (_, reply) = world.replies.remove(place);
+        self.waits = None;
+        self.learn(&reply);
+        Some(reply::encode(SERVICE_STATUS.word, &reply, PageBytes(1 << 20)).len())
+    }
+}
+
+#[test]
+fn a_reader_follows_the_service_by_its_changes() {
+    let mut world = World::new();
+    let first = world.task();
+    world.runs("a", first, Round(0));
+    (0..20).for_each(|_| {
+        let failed = world.task();
+        world.exits("b", failed, 0, 3);
+    });
+    let mut follower = Follower::new(&mut world);
+    let whole = reply::encode(SERVICE_STATUS.word, &world.controller.status(world.now), PageBytes(1 << 20)).len();
+    follower.ask(&mut world);
+    assert!(follower.waits.is_some(), "nothing has changed");
+    world.pass(seconds(0.6));
+    assert_eq!(follower.hear(&mut world), None, "nothing happens");
+    let task = world.task();
+    assert_eq!(follower.hear(&mut world), None, "several changes share an answer");
+    world.do_to(TASK_HOLD, task);
+    world.pass(seconds(0.6));
+    let part = follower.hear(&mut world).expect("an answer about the change");
+    assert!(part * 4 < whole, "{part} of {whole} bytes");
+    let status = follower.known.status();
+    assert_eq!((status.states.of(ShownState::Held), status.waiting.len()), (1, 1));
+    follower.ask(&mut world);
+    assert_eq!(world.ends("a", first, Round(0), result(0)), None);
+    world.pass(seconds(0.6));
+    follower.hear(&mut world).expect("an answer about the end");
+    let (known, whole) = (follower.known.status(), screen(&mut world));
+    assert!(known.running.is_empty(), "what is gone is gone");
+    let by_time = |status: Status| Status { now: Wall::default(), rate: 0.0, ..status };
+    assert!(by_time(known.clone()) == by_time(whole.clone()), "{known:?}\n{whole:?}");
+}
+
+#[test]
+fn a_reader_of_another_start_begins_anew() {
+    let mut world = World::new();
+    world.task();
+    let mut follower = Follower::new(&mut world);
+    world.restart();
+    follower.ask(&mut world);
+    assert!(follower.waits.is_none(), "its cursor is not known");
+    assert_eq!(follower.known.status().states.of(ShownState::Waiting), 1);
+}
+
+/// The change may have been made by time alone.
+#[test]
+fn a_run_that_is_stuck_becomes_a_problem() {
+    let mut world = World::new();
+    let slow = run_after_quick_ones(&mut world);
+    let mut follower = Follower::new(&mut world);
+    assert!(follower.known.status().problems.is_empty(), "{:?}", follower.known.status().problems);
+    follower.ask(&mut world);
+    for _ in 0..20 {
+        world.pass_with(seconds(1.0), &[("a", Some((slow, Round(0))))]);
+        if follower.hear(&mut world).is_some() {
+            follower.ask(&mut world);
+        }
+    }
+    let problems = follower.known.status().problems;
+    let [problem] = &problems[..] else { panic!("{problems:?}") };
+    assert!(problem.text.contains(&brief::short(slow)) && problem.hint.starts_with("llts show"), "{problem:?}");
+}
+
+#[test]
+fn what_keeps_tasks_waiting_forever_is_a_problem() {
+    let mut world = World::new();
+    world.beat("a", None);
+    world.submitted(&Fields::new().with(words::TAGS, "gpu"));
+    world.set_gate("shut", Fields::new().with(words::CLOSED_UNTIL, base::UNTIL_OPENED.unix_seconds()));
+    world.submitted(&Fields::new().with(words::GATE, "shut"));
+    world.task();
+    let text = "a connection was refused: wrong key".to_owned();
+    let refused = Incident { at: world.now.wall, kind: IncidentKind::Refused, text };
+    world.controller.handle_incident(world.now, refused);
+    let problems = |world: &mut World| {
+        screen(world).problems.into_iter().map(|problem| problem.text).collect::<Vec<_>>().join("; ")
+    };
+    let told = problems(&mut world);
+    for part in ["1 task waits: no agent has tag gpu", "gate shut closed", "wrong key"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    world.pass(seconds(3_600.0));
+    assert!(!problems(&mut world).contains("wrong key"), "it was long ago");
+}
+
+/// Whatever happens in whatever order, the changes add up to the whole.
+#[test]
+fn the_changes_add_up_to_the_whole() {
+    for seed in 0..30_u32 {
+        let mut world = World::new();
+        let mut follower = Follower::new(&mut world);
+        let mut random = seed;
+        let mut tasks = Vec::new();
+        for _ in 0..60 {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let dice = random >> 24;
+            match dice % 8 {
+                0 | 1 => tasks.push(world.submitted(&Fields::new().with(words::JOB, format!("j{}", dice % 3)))),
+                2 => tasks.push(world.submitted(&Fields::new().with(words::TAGS, "gpu"))),
+                3 => {
+                    if let Some((task, round)) = world.apply(&format!("agent-{}", dice % 4)) {
+                        let _ =
+                            world.ends(&format!("agent-{}", dice % 4), task, round, result(i32::from(dice % 3 == 0)));
+                    }
+                }
+                4 => tasks.last().into_iter().for_each(|task| {
+                    let _ = world.send(TASK_HOLD, &Fields::new().with(words::TASK_ID, task.to_string()));
+                }),
+                5 => tasks.first().into_iter().for_each(|task| {
+                    world.kill(*task);
+                }),
+                6 => world.pass(seconds(f64::from(dice % 5) / 4.0)),
+                _ => follower.hear(&mut world).into_iter().for_each(drop),
+            }
+            if follower.waits.is_none() {
+                follower.ask(&mut world);
+            }
+        }
+        // The last change is told, and nothing after it.
+        for _ in 0..4 {
+            world.pass(seconds(6.0));
+            follower.hear(&mut world);
+            if follower.waits.is_none() {
+                follower.ask(&mut world);
+            }
+        }
+        let by_time =
+            |status: Status| Status { now: Wall::default(), rate: 0.0, run_p50: None, pace: Vec::new(), ..status };
+        let (known, whole) = (by_time(follower.known.status()), by_time(screen(&mut world)));
+        assert!(known == whole, "seed {seed}: {known:?}\n{whole:?}");
+    }
 }

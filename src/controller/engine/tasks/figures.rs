@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use api::wire::requests::status::{PACE_STEP, PaceStep};
 use base::{Distribution, Mono, Now, Outcome, ShownState, StateCounts, TaskId, TaskRecord, TaskState, ToolName, Wall};
 
 /// Runs after which their times tell how long the next ones take.
@@ -58,18 +59,21 @@ pub(crate) struct Figures {
     states: StateCounts,
     /// The run times of the finished tasks of each tool that is an archive.
     tools: BTreeMap<ToolName, Distribution>,
-    /// The last failures, by their ends.
+    /// The last failures and skipped tasks, by their ends: both are work that was not done.
     failed: BTreeSet<(Wall, TaskId)>,
     recent: Recent,
+    /// The number of changes up to now.
+    changes: u64,
 }
 
 impl Figures {
     /// A task is known from here on.
     pub(crate) fn add(&mut self, record: &TaskRecord) {
         let Figure { state, end } = Figure::of(record);
+        self.changes += 1;
         self.states.add(state);
         let Some(End { at, outcome, ran }) = end else { return };
-        if outcome.counts_as_failed() {
+        if outcome.counts_as_failed() || outcome == Outcome::Skipped {
             self.failed.insert((at, record.id));
             if self.failed.len() > FAILED_MAX {
                 self.failed.pop_first();
@@ -86,6 +90,7 @@ impl Figures {
 
     /// A task that stood like this is not known any more, or stands in another way.
     pub(crate) fn remove(&mut self, record: &TaskRecord, Figure { state, end }: Figure) {
+        self.changes += 1;
         self.states.remove(state);
         let Some(End { at, ran, .. }) = end else { return };
         self.failed.remove(&(at, record.id));
@@ -108,6 +113,16 @@ impl Figures {
         }
     }
 
+    /// A number that grows with each change of a task.
+    pub(crate) const fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// The ends of the last minutes in steps, the oldest first; empty if there are none.
+    pub(crate) fn pace(&self, now: Mono) -> Vec<PaceStep> {
+        self.recent.pace(now)
+    }
+
     pub(crate) const fn states(&self) -> StateCounts {
         self.states
     }
@@ -117,7 +132,7 @@ impl Figures {
         self.tools.get(tool).and_then(usual)
     }
 
-    /// The last failures, newest first.
+    /// The last failures and skipped tasks, newest first.
     pub(crate) fn last_failed(&self) -> impl Iterator<Item = TaskId> {
         self.failed.iter().rev().map(|(_, task)| *task)
     }
@@ -141,12 +156,15 @@ impl Figures {
 }
 
 /// Seconds in which ends are counted together.
-const SLOT: u64 = 5;
+const SLOT: u64 = PACE_STEP;
+
+/// The slots that are kept: five minutes.
+const SLOTS: u64 = 60;
 
 /// Seconds that count as recent.
 const RECENT: u64 = 60;
 
-/// The ends of the last minute.
+/// The ends of the last minutes.
 #[derive(Debug, Default)]
 struct Recent(VecDeque<Slot>);
 
@@ -165,13 +183,28 @@ impl Recent {
     fn add(&mut self, now: Mono, ran: Option<Duration>) {
         let number = slot(now);
         if self.0.back().is_none_or(|last| last.number != number) {
-            self.0.retain(|old| old.number + RECENT / SLOT > number);
+            self.0.retain(|old| old.number + SLOTS > number);
             self.0.push_back(Slot { number, ends: 0, ran: Distribution::default() });
         }
         if let Some(last) = self.0.back_mut() {
             last.ends += 1;
             ran.into_iter().for_each(|ran| last.ran.add(ran));
         }
+    }
+
+    fn pace(&self, now: Mono) -> Vec<PaceStep> {
+        let present = slot(now);
+        let mut steps = vec![PaceStep::default(); SLOTS as usize];
+        let mut is_empty = true;
+        for slot in self.0.iter().filter(|slot| slot.number + SLOTS > present) {
+            let run_p50 = (slot.ran.runs() > 0).then(|| slot.ran.quantile(50));
+            let place = usize::try_from(present - slot.number).unwrap_or(usize::MAX);
+            if let Some(step) = steps.iter_mut().rev().nth(place) {
+                *step = PaceStep { ends: slot.ends, run_p50 };
+                is_empty = false;
+            }
+        }
+        if is_empty { Vec::new() } else { steps }
     }
 
     fn figures(&self, now: Mono) -> (f64, Option<Duration>) {
@@ -207,7 +240,21 @@ mod tests {
         );
         assert!(recent.figures(at(140)).0 < 0.6, "the ends are long ago");
         assert_eq!(recent.figures(at(200)), (0.0, None));
-        recent.add(at(300), None);
+        recent.add(at(500), None);
         assert_eq!(recent.0.len(), 1, "old ones are forgotten");
+    }
+
+    #[test]
+    fn the_pace_has_a_step_for_each_time() {
+        let at = |seconds: u64| Mono::default() + Duration::from_secs(seconds);
+        let mut recent = Recent::default();
+        assert!(recent.pace(at(1_000)).is_empty());
+        recent.add(at(1_000), Some(Duration::from_secs(1)));
+        recent.add(at(1_010), None);
+        recent.add(at(1_011), None);
+        let ends: Vec<_> = recent.pace(at(1_016)).iter().map(|step| step.ends).collect();
+        assert_eq!((ends.len(), &ends[56..]), (60, &[1, 0, 2, 0][..]));
+        assert!(recent.pace(at(1_016))[56].run_p50.is_some());
+        assert!(recent.pace(at(1_400)).is_empty());
     }
 }

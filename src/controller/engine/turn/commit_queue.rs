@@ -7,7 +7,7 @@
 //! |---|---|
 //! | idle | form the next commit, which begins when the first of its messages is due |
 //! | busy | wait for it, and form the commit after that |
-//! | in trouble, such as a full disk | wait until a commit has taken all of them; one is tried every second |
+//! | in trouble, such as a full disk | wait until a commit has taken all of them; one is tried every second, also without records |
 //!
 //! A deferred message leaves after the commit of its turn and of all earlier turns, in the order in which it was made. A
 //! message from a turn without records waits for earlier turns as well, because its content may depend on them. Records
@@ -126,7 +126,7 @@ impl<M> CommitQueue<M> {
             Store::Troubled { retry_at } if retry_at <= now => true,
             Store::Troubled { .. } => return None,
         };
-        if self.records.is_empty() {
+        if self.records.is_empty() && !in_trouble {
             return None;
         }
         self.due = None;
@@ -150,11 +150,15 @@ impl<M> CommitQueue<M> {
         self.is_closing = true;
     }
 
-    /// The commit is on the disk.
+    /// The commit is on the disk. A store in trouble does not recover on a disk that has no room for more: small commits would succeed
+    /// and larger ones fail, in turn.
     #[must_use]
-    pub(crate) fn handle_stored(&mut self) -> Committed<M> {
-        let (released, newest, recovered) = self.end_commit();
-        Committed { released, newest, recovered }
+    pub(crate) fn handle_stored(&mut self, now: Mono, has_room: bool) -> Committed<M> {
+        let (released, newest, in_trouble) = self.end_commit();
+        if in_trouble && !has_room {
+            self.store = Store::Troubled { retry_at: now + RETRY_INTERVAL };
+        }
+        Committed { released, newest, recovered: in_trouble && has_room }
     }
 
     /// The commit has failed. Its records come back and join the next commit. If the trouble has just begun, the deferred
@@ -310,7 +314,10 @@ mod tests {
         turn(&mut queue, "a", "first");
         assert_eq!(queue.poll_commit(at(0)), Some(vec![drained("a", true)]));
         assert!(!queue.is_at_rest());
-        assert_eq!(queue.handle_stored(), Committed { released: vec!["first"], newest: None, recovered: false });
+        assert_eq!(
+            queue.handle_stored(at(0), true),
+            Committed { released: vec!["first"], newest: None, recovered: false }
+        );
         assert!(queue.is_at_rest());
     }
 
@@ -323,10 +330,10 @@ mod tests {
         turn(&mut queue, "c", "third");
         assert_eq!(queue.handle_turn(at(0), vec![drained("b", false)], due(&[])), [""; 0]);
         assert_eq!(queue.poll_commit(at(0)), None, "one at a time");
-        assert_eq!(queue.handle_stored().released, ["first"]);
+        assert_eq!(queue.handle_stored(at(0), true).released, ["first"]);
         // The latest record of each.
         assert_eq!(queue.poll_commit(at(0)), Some(vec![drained("b", false), drained("c", true)]));
-        assert_eq!(queue.handle_stored().released, ["second", "third"]);
+        assert_eq!(queue.handle_stored(at(0), true).released, ["second", "third"]);
     }
 
     #[test]
@@ -336,11 +343,11 @@ mod tests {
         turn(&mut queue, "a", "first");
         let _ = queue.poll_commit(at(0));
         assert_eq!(queue.handle_turn(at(0), vec![], due(&["second"])), [""; 0]);
-        assert_eq!(queue.handle_stored().released, ["first", "second"]);
+        assert_eq!(queue.handle_stored(at(0), true).released, ["first", "second"]);
         turn(&mut queue, "a", "third");
         assert_eq!(queue.handle_turn(at(0), vec![], due(&["fourth"])), [""; 0]);
         let _ = queue.poll_commit(at(0));
-        assert_eq!(queue.handle_stored().released, ["third", "fourth"]);
+        assert_eq!(queue.handle_stored(at(0), true).released, ["third", "fourth"]);
     }
 
     #[test]
@@ -365,8 +372,25 @@ mod tests {
         let _ = queue.poll_commit(at(2000)).unwrap();
         assert_eq!(queue.handle_turn(at(0), vec![], due(&["fifth"])), [""; 0]);
         let kept = Committed { released: vec!["second", "third", "fourth", "fifth"], newest: None, recovered: true };
-        assert_eq!(queue.handle_stored(), kept);
+        assert_eq!(queue.handle_stored(at(0), true), kept);
         assert_eq!(queue.poll_timeout(), None);
+    }
+
+    #[test]
+    fn a_disk_without_room_is_trouble_until_it_has_some() {
+        let mut queue = CommitQueue::default();
+        turn(&mut queue, "a", "first");
+        let records = queue.poll_commit(at(0)).unwrap();
+        let _ = queue.handle_trouble(at(0), records);
+        let _ = queue.poll_commit(at(1000)).unwrap();
+        // A small commit fits where a larger one does not.
+        assert!(!queue.handle_stored(at(1000), false).recovered && queue.is_in_trouble());
+        assert_eq!(queue.handle_turn(at(1500), vec![], due(&["second"])), [""; 0]);
+        assert_eq!(queue.poll_commit(at(1999)), None);
+        assert_eq!(queue.poll_commit(at(2000)), Some(vec![]), "a look, without records");
+        let recovered = Committed { released: vec!["second"], newest: None, recovered: true };
+        assert_eq!(queue.handle_stored(at(2000), true), recovered);
+        assert_eq!(queue.poll_commit(at(3000)), None);
     }
 
     #[test]
@@ -377,7 +401,7 @@ mod tests {
         assert_eq!(queue.handle_turn(at(3), vec![drained("b", true)], due_at(3, &["hurried"])), [""; 0]);
         assert_eq!(queue.poll_commit(at(3)), Some(vec![drained("a", true), drained("b", true)]));
         assert_eq!(queue.handle_turn(at(3), vec![drained("c", true)], due_at(5, &["next"])), [""; 0]);
-        assert_eq!(queue.handle_stored().released, ["patient", "hurried"]);
+        assert_eq!(queue.handle_stored(at(0), true).released, ["patient", "hurried"]);
         assert_eq!((queue.poll_commit(at(4)), queue.poll_timeout()), (None, Some(at(5))));
         assert!(queue.poll_commit(at(5)).is_some());
     }
@@ -388,13 +412,13 @@ mod tests {
         assert_eq!(queue.handle_turn(at(0), vec![drained("a", true)], due(&[])), [""; 0]);
         assert_eq!((queue.poll_commit(at(9)), queue.poll_timeout()), (None, Some(at(10))));
         assert!(queue.poll_commit(at(10)).is_some());
-        let _ = queue.handle_stored();
+        let _ = queue.handle_stored(at(0), true);
         assert_eq!((queue.poll_commit(at(99)), queue.poll_timeout()), (None, None));
 
         assert_eq!(queue.handle_turn(at(99), vec![drained("b", true)], due(&[])), [""; 0]);
         assert_eq!(queue.handle_turn(at(100), vec![], due_at(100, &["a view"])), [""; 0]);
         assert!(queue.poll_commit(at(100)).is_some(), "it shows what is not stored");
-        let _ = queue.handle_stored();
+        let _ = queue.handle_stored(at(0), true);
 
         assert_eq!(queue.handle_turn(at(100), vec![drained("c", true)], due(&[])), [""; 0]);
         queue.close();

@@ -152,8 +152,8 @@ pub(crate) fn claim_of_reply(reply: &Reply) -> Claim {
         | Reply::Graph(_)
         | Reply::Graphs { .. }
         | Reply::Steps { .. } => Claim::View,
-        // A client continues from here, as after the answer to a query that has waited.
-        Reply::Results { rows, .. } => Claim::promise_if(!rows.is_empty()),
+        // A client continues from here, as after the answer to a query that has waited, unless it has asked not to wait for the disk.
+        Reply::Results(ends) => Claim::promise_if(!ends.rows.is_empty() && !ends.early),
         // The end of an output shows that a run has ended; what a run writes is no state of a task.
         Reply::Output(part) => {
             if part.end {
@@ -244,6 +244,8 @@ pub enum Timer {
     ApplyWait(AgentId),
     /// A query has waited long enough for the end of a task.
     QueryWait(Ticket),
+    /// Readers wait for changes of the state of the service.
+    Look,
     /// A request for an output has waited long enough for a byte, or for its agent.
     OutputWait(Ticket),
     /// A version of a tool that nothing needs has been kept long enough.

@@ -32,7 +32,9 @@ use api::wire::requests::Message;
 use api::wire::requests::apply::TASK_APPLY;
 use api::wire::requests::graph::GraphSubmit;
 use base::journal::LogLine;
-use base::{GraphChange, IncidentKind, JobStatus, Mono, Now, PushAddress, TaskId, TaskRecord, ToolName, Wall};
+use base::{
+    GraphChange, Incident, IncidentKind, JobStatus, Mono, Now, PushAddress, TaskId, TaskRecord, ToolName, Wall,
+};
 
 /// A message that depends on a commit.
 #[derive(Debug)]
@@ -160,6 +162,16 @@ impl<R: Clone> Sequencer<R> {
     /// A receiver has confirmed the push of a task with this `__SEQ__`.
     pub fn handle_acknowledgement(&mut self, now: Now, task: TaskId, seq: u32, from: &PushAddress) {
         self.controller.handle_acknowledgement(now, task, seq, from);
+    }
+
+    /// Something has happened to the service that an operator may want to know.
+    pub fn handle_incident(&mut self, now: Now, incident: Incident) {
+        self.controller.handle_incident(now, incident);
+    }
+
+    /// The sentence of a disk that has no more room than its reserve, or none.
+    pub fn handle_room(&mut self, now: Now, little: Option<&str>) {
+        self.controller.handle_room(now, little);
     }
 
     /// An order about the archives of tools was carried out.

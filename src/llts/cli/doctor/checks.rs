@@ -12,10 +12,10 @@ use super::super::{Session, info};
 use super::Finding;
 use crate::service::supervisor;
 use crate::service::supervisor::Service;
-use api::client::{Client, transport};
 use api::config::Config;
 use api::home::Home;
 use api::tools::Limits;
+use api::transport;
 use api::trust;
 use api::trust::Part;
 use api::wire::requests::history::{RoundFilter, incidents};
@@ -23,11 +23,12 @@ use api::wire::requests::stats;
 use base::IncidentKind;
 use controller::archives::{Defective, defective};
 use controller::store;
+use llts_client::Client;
+use llts_client::configured::{self, Configured};
 use proc::process::own_cgroup;
 use proc::{clock, port_holder};
 use tdf::shell::reach;
-use term::connect::Configured;
-use term::{connect, times};
+use term::times;
 
 /// With less free room than this, a service soon refuses tasks.
 const ROOM_MIN: u64 = 64 << 20;
@@ -139,7 +140,7 @@ fn service(session: &Session) -> Vec<Finding> {
     let Some(service) = Service::read(state_dir) else {
         return vec![Finding::note(format!("{process} is starting or stopping"), "wait a moment, and look again")];
     };
-    let Configured::Listening(endpoint) = connect::configured(&session.config) else {
+    let Configured::Listening(endpoint) = configured::find(&session.config) else {
         let log = supervisor::log_file(&session.config);
         return vec![Finding::bad(
             format!("{process} runs, and its controller does not listen"),
@@ -323,7 +324,7 @@ fn cgroups(session: &Session) -> Vec<Finding> {
 
 /// The clocks of agents that differ: the controller notes each once.
 fn clocks(session: &Session) -> Vec<Finding> {
-    let Configured::Listening(endpoint) = connect::configured(&session.config) else { return Vec::new() };
+    let Configured::Listening(endpoint) = configured::find(&session.config) else { return Vec::new() };
     let now = clock::now().wall;
     let filter = RoundFilter::between(now.before(RECENT), now);
     let asked = Client::secured(&session.config, &endpoint)

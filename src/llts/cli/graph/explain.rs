@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use super::super::Session;
 use super::show::all_steps;
-use api::client::Client;
 use api::wire::requests::explain::explain;
 use api::wire::requests::graph::{StepRow, query};
 use base::{GraphId, Phase, words};
+use llts_client::Client;
 use term::exit::Failure;
 use term::table::Table;
 use term::{hints, times};

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::super::Session;
 use super::super::caller::{caller, command_line};
 use api::wire::client::Listing;
-use api::wire::requests::graph;
+use api::wire::requests::graph::{self, GraphAnswer};
 use base::StepState;
 use term::exit::Failure;
 use term::output::to_value;
@@ -39,16 +39,21 @@ pub(super) fn list(session: &mut Session, args: &ListArgs) -> Result<u8, Failure
         session.out.value(&json!({ "total": total, "graphs": graphs }));
         return Ok(0);
     }
+    session.out.table(&table(&rows));
+    session.out.next_page("graphs", args.offset, rows.len(), total);
+    Ok(0)
+}
+
+/// The table of graphs.
+pub(in super::super) fn table(graphs: &[GraphAnswer]) -> Table {
     let mut table = Table::new(&["GRAPH", "NAME", "STATUS", "STEPS", "ENDED", "SUBMITTED"]);
-    for graph in &rows {
+    for graph in graphs {
         let ended = graph.in_state(StepState::Completed) + graph.in_state(StepState::Deactivated);
         let submitted = graph.submitted_at().map(times::local).unwrap_or_default();
         let (steps, ended) = (graph.total().to_string(), ended.to_string());
         table.row([graph.id(), graph.name().unwrap_or_default(), graph.status(), &steps, &ended, &submitted]);
     }
-    session.out.table(&table);
-    session.out.next_page("graphs", args.offset, rows.len(), total);
-    Ok(0)
+    table
 }
 
 pub(super) fn kill(session: &mut Session, args: &KillArgs) -> Result<u8, Failure> {

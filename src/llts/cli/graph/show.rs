@@ -4,11 +4,11 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::super::Session;
-use api::client::{Client, ClientError};
 use api::wire::client::Listing;
 use api::wire::graph::state;
 use api::wire::requests::graph::{GraphAnswer, StepRow, query, steps};
 use base::{Phase, StepState, Wall, words};
+use llts_client::{Client, ClientError};
 use term::exit::Failure;
 use term::output::to_value;
 use term::table::Table;
@@ -61,9 +61,14 @@ pub(super) fn show(session: &mut Session, graph: &GraphAnswer, rows: &[StepRow])
         return;
     }
     session.out.table(&facts(graph));
-    if rows.is_empty() {
-        return;
+    if !rows.is_empty() {
+        session.out.line("");
+        session.out.table(&table(rows));
     }
+}
+
+/// The table of steps.
+pub(in super::super) fn table(rows: &[StepRow]) -> Table {
     let mut table = Table::new(&["STEP", "STATE", "TASKS", "TIME"]);
     for row in rows {
         let finished = row.tasks(Phase::Finished).count() as u64;
@@ -73,11 +78,11 @@ pub(super) fn show(session: &mut Session, graph: &GraphAnswer, rows: &[StepRow])
         };
         table.row([&row.name, shown(row.state()), &tasks, &time(row)]);
     }
-    session.out.line("");
-    session.out.table(&table);
+    table
 }
 
-fn facts(graph: &GraphAnswer) -> Table {
+/// The facts about a graph as a whole.
+pub(in super::super) fn facts(graph: &GraphAnswer) -> Table {
     let mut table = Table::pairs();
     table.row(["graph", graph.id()]);
     if let Some(name) = graph.name() {

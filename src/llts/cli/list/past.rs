@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use super::{ListArgs, UNASKED};
 use crate::cli::rows::Row;
-use api::client::{Client, ClientError};
 use api::wire::client::Selector;
 use api::wire::requests::history;
 use api::wire::requests::history::RoundRow;
 use api::wire::requests::rows::{RowsAsk, rows as live_rows};
 use base::{Phase, Wall, words};
+use llts_client::{Client, ClientError};
 use term::connect::READING_MAX;
 use term::exit::Failure;
 use term::output::to_value;

@@ -8,8 +8,8 @@ use serde_json::json;
 use super::super::output_reader::print_finished;
 use super::results::Results;
 use crate::map::Printed;
-use api::client::Client;
 use base::Stream;
+use llts_client::Client;
 use term::output::{Output, Sink, Target, to_value};
 
 /// See the [module](self).

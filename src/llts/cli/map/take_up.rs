@@ -1,13 +1,13 @@
 //! The job of a map before its first line: it may be one of an earlier run, which then goes on.
 
 use super::template::Prepared;
-use api::client::{Client, ClientError};
 use api::wire::client::Selector;
 use api::wire::requests::gate::GateChange;
 use api::wire::requests::job::JobOrder;
 use api::wire::requests::list::tasks;
 use api::wire::requests::{gate, job};
 use base::TaskId;
+use llts_client::{Client, ClientError};
 use term::exit::Failure;
 
 /// The job as it was before this run of the map.

@@ -7,12 +7,12 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 use super::super::caller::caller;
-use super::super::output_reader::{self, Copied, OutputReader, RESTART_MAX, print_finished};
-use api::client::Client;
+use super::super::output_reader::{self, Copied, RESTART_MAX, copy, print_finished};
 use api::config::Config;
 use api::wire::client::TaskView;
 use api::wire::requests::kill::kill;
 use base::Stream;
+use llts_client::Client;
 use proc::background::Bell;
 use proc::signals::Signals;
 use term::exit::Failure;
@@ -81,10 +81,10 @@ impl Followers {
 
 /// Copies an output of every round.
 fn follow(client: &Client, task: &str, stream: Stream, sink: &mut Sink) -> Result<(), Failure> {
-    let mut reader = OutputReader { client, task, stream, round: Some(0), follows: true, patience: RESTART_MAX };
+    let mut next = 0;
     loop {
-        match reader.copy(0, sink)? {
-            Copied::All { round, .. } => reader.round = Some(round + 1),
+        match copy(client.logs(task, stream).follow().in_round(next).patient(RESTART_MAX), sink)? {
+            Copied::All { round, .. } => next = round + 1,
             Copied::NoSuchRound => return Ok(()),
             Copied::Closed if stream == Stream::Stdout => {
                 // As SIGPIPE ends a program of this shell.

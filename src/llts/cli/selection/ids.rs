@@ -1,6 +1,5 @@
 //! The ids of tasks on a command line: whole, or the letters at their end. The one place where a text becomes an id.
 
-use api::client::{Client, ClientError};
 use api::wire::Narrowing;
 use api::wire::client::Selector;
 use api::wire::requests::history;
@@ -8,6 +7,7 @@ use api::wire::requests::history::{RoundFilter, SortKey};
 use api::wire::requests::rows::{RowView, Rows, RowsAsk, rows};
 use api::wire::requests::submit::Submission;
 use base::{Prior, TaskId, Wall};
+use llts_client::{Client, ClientError};
 use term::connect::READING_MAX;
 use term::exit::Failure;
 use term::{exit, times};

@@ -1,10 +1,10 @@
 //! Pages of tasks that have one of several sets of fields: the controller selects by one set at a time.
 
-use api::client::{Client, ClientError};
 use api::wire::client::{Listing, Selector, TaskView};
 use api::wire::requests::list::{tasks, tasks_before};
 use api::wire::requests::query::query;
 use base::words;
+use llts_client::{Client, ClientError};
 
 /// A page of the tasks that match, newest first.
 pub(super) fn merged(

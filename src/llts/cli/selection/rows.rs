@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::{Selection, Which, ids};
-use api::client::{Client, ClientError};
 use api::wire::client::Selector;
 use api::wire::requests::rows::{Rows, RowsAsk, rows};
 use base::{ShownState, StateCounts, Wall, words};
+use llts_client::{Client, ClientError};
 use term::exit;
 use term::exit::Failure;
 

@@ -11,7 +11,7 @@ use super::super::rows::beyond;
 use super::super::selection::ids::short;
 use api::wire::requests::job::JobAnswer;
 use api::wire::requests::rows::RowView;
-use api::wire::requests::status::Status;
+use api::wire::requests::status::{Problem, Status};
 use base::{Phase, ShownState, Wall, is_longer};
 use term::style::{BAD, FAINT, GOOD, Look, ODD, PLAIN, STRONG, Screen};
 use term::table::{Column, Give, Omit, Table, grouped};
@@ -74,7 +74,8 @@ fn drawn(status: &Status, failures: &[Group], rows: Rows, look: Look) -> Screen 
     screen
 }
 
-fn head(status: &Status, screen: &mut Screen) {
+/// The line that says how the service is.
+pub(in super::super) fn head(status: &Status, screen: &mut Screen) {
     let agents = status.agents;
     let waiting = status.states.of(ShownState::Waiting) + status.states.of(ShownState::Held);
     let health = match problems(status).len() {
@@ -99,26 +100,15 @@ fn head(status: &Status, screen: &mut Screen) {
     screen.flow(parts);
 }
 
-/// The time in which agents come back to a controller that was started anew.
-const COME_AGAIN: Duration = Duration::from_secs(5);
-
-/// What an operator has to look at, each in a sentence.
+/// What an operator has to look at, each in a sentence with a command.
 fn problems(status: &Status) -> Vec<String> {
-    let mut problems: Vec<String> = status.warning.iter().map(|warning| times::readable(warning)).collect();
-    if let Some(until) = status.paused_until {
-        problems.push(times::paused(until));
-    }
-    let is_new = status.now.since(status.started_at) < COME_AGAIN;
-    if status.agents.total == 0 && !is_new {
-        problems.push(hints::typed("no agent; `llts up` starts some").into_owned());
-    }
-    let lost =
-        status.lost.iter().map(|(agent, heard)| format!("{agent} lost, heard {}", times::ago(status.now, *heard)));
-    problems.extend(lost.take(3));
-    if status.lost.len() > 3 {
-        problems.push(format!("{} more agents are lost; llts agents", status.lost.len() - 3));
-    }
-    problems
+    status.problems.iter().map(|problem| sentence(problem, status.now)).collect()
+}
+
+/// A problem, since when, and the command for it.
+fn sentence(problem: &Problem, now: Wall) -> String {
+    let since = problem.since.map(|at| format!(" ({})", times::ago(now, at))).unwrap_or_default();
+    format!("{}{since}; {}", times::readable(&problem.text), hints::typed(&problem.hint))
 }
 
 /// A table below an empty line, and how to see what it leaves out.
@@ -141,7 +131,8 @@ fn left_out(shown: usize, all: usize, name: &str) -> Option<String> {
     (shown < all).then_some(text)
 }
 
-fn jobs(status: &Status, rows_max: usize) -> Table {
+/// The open jobs.
+pub(in super::super) fn jobs(status: &Status, rows_max: usize) -> Table {
     let mut table = Table::of([
         Column::new("JOB").gives(Give::Middle(8)),
         Column::new("PROGRESS"),
@@ -172,7 +163,8 @@ fn bar(job: &JobAnswer) -> String {
     format!("[{}]", (0..BAR).map(mark).collect::<String>())
 }
 
-fn running_table(status: &Status, rows_max: usize) -> Table {
+/// The runs, those that take longer than usual first.
+pub(in super::super) fn running_table(status: &Status, rows_max: usize) -> Table {
     let mut table = Table::of([
         Column::new("RUNNING"),
         Column::new("WHAT").gives(Give::Middle(20)),
@@ -222,7 +214,7 @@ fn waiting(status: &Status, rows_max: usize, screen: &mut Screen) {
 }
 
 /// The last failures, those that are alike as one.
-fn failures(status: &Status) -> Vec<Group> {
+pub(in super::super) fn failures(status: &Status) -> Vec<Group> {
     let mut failures = Failures::default();
     status.failed.iter().for_each(|task| failures.add_row(task));
     let mut groups = failures.sorted();
@@ -235,7 +227,8 @@ fn failed_at(status: &Status, group: &Group) -> Option<Wall> {
     status.failed.iter().find(|task| task.id() == group.example).and_then(RowView::finished_at)
 }
 
-fn last_failed(status: &Status, groups: &[Group], rows_max: usize, screen: &mut Screen) {
+/// The table of failures that are alike.
+pub(in super::super) fn failures_table(status: &Status, groups: &[Group], rows_max: usize) -> Table {
     let mut table = Table::of([
         Column::new("FAILED"),
         Column::new("WHEN").rank(1),
@@ -254,6 +247,11 @@ fn last_failed(status: &Status, groups: &[Group], rows_max: usize, screen: &mut 
             (PLAIN, times::near(group.shown(), status.now)),
         ]);
     }
+    table
+}
+
+fn last_failed(status: &Status, groups: &[Group], rows_max: usize, screen: &mut Screen) {
+    let table = failures_table(status, groups, rows_max);
     // Failures are known one by one up to a number, and alike among those.
     let (known, all) = (status.failed.len(), status.states.failures());
     let counted = (known < all).then(|| match known {
@@ -291,6 +289,10 @@ mod tests {
         fields.with("FAILED", failed).with(words::SUBMIT_TIME, NOW.unix_seconds() - 10.0).into()
     }
 
+    fn problem(text: &str, hint: &str, since: Option<Wall>) -> Problem {
+        Problem { text: text.to_owned(), hint: hint.to_owned(), since, task: None }
+    }
+
     fn busy() -> Status {
         let mut states = StateCounts::default();
         states.set(ShownState::Running, 2);
@@ -312,8 +314,14 @@ mod tests {
             oldest_at: Some(NOW.before(Duration::from_secs(360))),
             rate: 2.1,
             run_p50: Some(Duration::from_millis(100)),
-            warning: Some("the store cannot be written".to_owned()),
-            lost: vec![("agent-4".to_owned(), NOW.before(Duration::from_secs(120)))],
+            problems: vec![
+                problem(
+                    "the store cannot be written (disk full); submits are refused until it can",
+                    "llts doctor",
+                    None,
+                ),
+                problem("agent lost: agent-4", "llts agents", Some(NOW.before(Duration::from_secs(120)))),
+            ],
             jobs: vec![job("nightly", 500, 412, 5), job("backlog", 6, 0, 0)],
             running: vec![slow.into(), plain.into()],
             waiting: waits.map(|(why, count)| (why.to_owned(), count)).collect(),
@@ -386,12 +394,12 @@ mod tests {
         llts  up 3 h  ! 2 problems
           3/4 agents busy  waiting 9
          (oldest 6 min)  2.1/s  p50 100 ms
-        ! the store cannot be written
-        ! agent-4 lost, heard 2 min ago
-        22 jobs: llts jobs
-        22 running: llts list --state running
-        WHY 29 WAIT
-        … 2 more lines: llts status | cat
+        ! the store cannot be written (disk
+          full); submits are refused until it
+          can; llts doctor
+        ! agent lost: agent-4 (2 min ago); llts
+          agents
+        … 5 more lines: llts status | cat
         ");
         insta::assert_snapshot!(text((20, 4)), @r"
         llts  up 3 h

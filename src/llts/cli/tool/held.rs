@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use super::super::Session;
 use super::super::caller::{caller, command_line};
-use api::client::{Client, ClientError};
 use api::config::Config;
 use api::tools::Limits;
 use api::wire::requests::tool;
@@ -15,33 +14,18 @@ use api::wire::requests::tool::ToolRow;
 use api::wire::tool_manifest;
 use base::ToolName;
 use controller::archives::{Defective, defective};
+use llts_client::{Client, ClientError};
 use proc::clock;
 use term::exit::Failure;
 use term::output::{note, to_value};
 use term::table::Table;
 use term::times;
 
-/// Tools per request.
-const PAGE: u64 = 1000;
-
 /// Digits of a version in a table.
 const DIGITS: usize = 12;
 
-/// The tools that the controller holds, page by page.
-pub(in crate::cli) fn collect(client: &Client) -> Result<Vec<ToolRow>, ClientError> {
-    let mut rows: Vec<ToolRow> = Vec::new();
-    loop {
-        let page = client.ask(&tool::list(rows.len() as u64, PAGE))?;
-        let is_last = page.rows.is_empty();
-        rows.extend(page.rows);
-        if is_last || rows.len() as u64 >= page.total {
-            return Ok(rows);
-        }
-    }
-}
-
 pub(super) fn list(session: &mut Session) -> Result<(), Failure> {
-    let rows = collect(&session.client()?)?;
+    let rows = session.client()?.all(tool::list)?;
     note_defective(session, &rows);
     if session.out.is_json() {
         let values: Vec<Value> = rows.iter().map(|row| to_value(row.fields())).collect();

@@ -7,6 +7,7 @@
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
+use std::time::Duration;
 use std::{fs, io};
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
@@ -15,10 +16,12 @@ use serde::{Deserialize, Serialize};
 use super::renew::unwritten;
 use super::{RenewError, holder, log_file};
 use api::config::Config;
-use api::service_file::{FILE, Service};
+use api::service_file::{FILE, LOCK, Service};
+use controller::process::LOCK as CONTROLLER_LOCK;
 use proc::files::folder_watch::Watch;
 use proc::files::{disk_room, state_file};
 use proc::lock::{LockError, StateLock};
+use proc::one_job::OneJob;
 use proc::readable;
 use proc::signals::{SENT_RETIRE, Signals};
 
@@ -90,6 +93,26 @@ pub fn settled(config: &Config, signals: &mut Signals) -> Result<Option<Service>
             return Ok(None);
         }
     }
+}
+
+/// Waits until no service runs with this STATE_DIR, on this machine or another one that shares it. `false` if a signal ends the wait.
+///
+/// # Errors
+/// When the locks cannot be looked at, or threads have run out.
+pub fn stand_by(state_dir: &Path, signals: &mut Signals) -> Result<bool, LockError> {
+    // A supervisor that was killed leaves a controller that is about to end.
+    for what in [LOCK, CONTROLLER_LOCK] {
+        let dir = state_dir.to_owned();
+        let freed = OneJob::start("standby", move || StateLock::wait_free(&dir, what));
+        let freed = freed.map_err(|source| LockError::Io { path: state_dir.to_owned(), source })?;
+        readable::wait([freed.as_fd(), signals.as_fd()], None);
+        if !readable::is_readable(&freed, Some(Duration::ZERO)) {
+            signals.read();
+            return Ok(false);
+        }
+        freed.outcome().transpose()?;
+    }
+    Ok(true)
 }
 
 /// Carries out an order about the service that runs, and returns it as it is then.

@@ -13,7 +13,10 @@ import cloudpickle  # a copy of the client's, so that agents need no package; or
 from stay import Reply, serve
 
 # Characters of a value, below VALUE_BYTES_MAX of the service.
-VALUE_CHARACTERS_MAX = 60_000
+VALUE_CHARACTERS_MAX = 32_000
+
+# Characters of an exception as a pickle, and of its traceback: together they fit into a value, also when each becomes an escape.
+ERROR_CHARACTERS_MAX, TRACEBACK_CHARACTERS_MAX = 20_000, 2_000
 
 wanted = sys.argv[1]
 own = "{}.{}".format(*sys.version_info)
@@ -38,13 +41,16 @@ def dumps(value):
 
 
 def portable(error):
-    """Pickle an exception, or what can be said of one that cannot be pickled."""
+    """Pickle an exception, or what can be said of one that cannot be pickled, or is too large."""
     try:
-        data = dumps(error)
-        pickle.loads(data)
+        text = base64.b64encode(dumps(error)).decode()
+        pickle.loads(base64.b64decode(text))
+        if len(text) <= ERROR_CHARACTERS_MAX:
+            return text
     except Exception:
-        data = pickle.dumps(RuntimeError("{}: {}".format(type(error).__name__, error)))
-    return base64.b64encode(data).decode()
+        pass
+    said = "{}: {}".format(type(error).__name__, error)[:TRACEBACK_CHARACTERS_MAX]
+    return base64.b64encode(pickle.dumps(RuntimeError(said))).decode()
 
 
 def function_of(text):
@@ -77,16 +83,19 @@ def handle(task):
         return Reply({"mismatch": mismatch}, mismatch, 1)
     try:
         data = dumps(call(task))
+    except SystemExit as error:
+        said = "the function has called sys.exit({!r})".format(error.code)
+        return Reply({"error": portable(RuntimeError(said)), "traceback": said}, said, 1)
     except Exception as error:
         trace = traceback.format_exc()
-        return Reply({"error": portable(error), "traceback": trace}, trace, 1)
+        return Reply({"error": portable(error), "traceback": trace[-TRACEBACK_CHARACTERS_MAX:]}, trace, 1)
     text = base64.b64encode(data).decode()
     if len(text) <= VALUE_CHARACTERS_MAX:
         return text
     if task.folder is not None:
         Path(task.folder, "result.pickle").write_bytes(data)
         return {"file": "result.pickle"}
-    why = "the result has {} bytes as a pickle, and a value may have {}: use executor(files=True)".format(
+    why = "the result has {} bytes as a pickle, and may have {}: use executor(files=True)".format(
         len(data), VALUE_CHARACTERS_MAX * 3 // 4
     )
     return Reply({"large": why}, why, 1)

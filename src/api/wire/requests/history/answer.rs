@@ -69,11 +69,7 @@ pub(in crate::wire) fn write(answer: &HistoryAnswer, page_bytes: PageBytes, writ
         HistoryPage::Incidents(incidents) => {
             let numbered: Vec<_> = (page.offset..).zip(incidents).collect();
             page.write(&numbered, "incidents", page_bytes, writer, |(number, incident), writer| {
-                writer.object(&number.to_string(), |writer| {
-                    writer.text(words::INCIDENT, words::incident(incident.kind));
-                    writer.moment(words::TIME, incident.at);
-                    writer.text(words::REASON, &incident.text);
-                });
+                writer.object(&number.to_string(), |writer| write_incident(incident, writer));
             });
         }
     }
@@ -208,6 +204,13 @@ impl GroupRow {
     pub fn waited(&self) -> [Option<f64>; 3] {
         WAITED.map(|name| self.0.get(name)?.as_f64())
     }
+}
+
+/// Writes an incident.
+pub(in crate::wire) fn write_incident(incident: &Incident, writer: &mut ObjectWriter<'_>) {
+    writer.text(words::INCIDENT, words::incident(incident.kind));
+    writer.moment(words::TIME, incident.at);
+    writer.text(words::REASON, &incident.text);
 }
 
 view! {

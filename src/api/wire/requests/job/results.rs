@@ -3,6 +3,9 @@
 //! A client begins without a cursor and gets one. Each answer to a request with a cursor has the ends behind it, and the next
 //! cursor. A cursor outlives neither the controller nor a long silence of its readers; it is refused then, and the client asks for
 //! its tasks by their ids.
+//!
+//! An end is told when it is stored. A client that asks for ENDED learns it at once, with the key of its submit: the answer to the
+//! submit may come later. Such an end is not lost when the controller dies at that moment, because the agent reports it to the next one.
 
 use std::time::Duration;
 
@@ -14,7 +17,7 @@ use crate::wire::page::PageBytes;
 use crate::wire::task;
 use base::code::shown;
 use base::json::ObjectWriter;
-use base::{JobName, TaskId, TaskRecord};
+use base::{JobName, Phase, TaskId, TaskRecord, json};
 
 /// The ends of the tasks of a job.
 pub const JOB_RESULTS: Kind =
@@ -31,10 +34,12 @@ pub struct ResultsAsk {
     pub limit: Option<usize>,
     /// How long the answer may wait for an end.
     pub wait: Option<Duration>,
+    /// Whether ends are told before they are stored.
+    pub early: bool,
 }
 
 /// A place in the sequence of ends of a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
     /// The number of the sequence, which no other one has, whichever controller made it.
     pub sequence: u64,
@@ -69,7 +74,21 @@ fn read_ask(mut reader: Reader<'_>) -> Result<ResultsAsk, Refusal> {
         })?),
     };
     let limit = reader.page()?.limit;
-    Ok(ResultsAsk { job: name(&reader)?, cursor, limit, wait: reader.wait()? })
+    Ok(ResultsAsk { job: name(&reader)?, cursor, limit, wait: reader.wait()?, early: is_early(&reader)? })
+}
+
+fn is_early(reader: &Reader<'_>) -> Result<bool, Refusal> {
+    let Some(value) = reader.fields.get(words::STATUS) else { return Ok(false) };
+    match value.as_text().and_then(words::phase_of) {
+        Some(Phase::Ended) => Ok(true),
+        Some(Phase::Finished) => Ok(false),
+        _ => {
+            let (found, status) = (shown(&value.to_string()), words::STATUS);
+            let message =
+                format!("{status} is {found}; JOB/RESULTS tells ends when they are \"FINISHED\", or already \"ENDED\"");
+            Err(Refusal::new(Code::BadField, message))
+        }
+    }
 }
 
 /// Begins to read the ends of a job, which may have no task yet.
@@ -136,14 +155,29 @@ pub struct EndRow {
     pub next: u64,
 }
 
+/// Some ends of a job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EndRows {
+    /// The ends, in their order.
+    pub rows: Vec<EndRow>,
+    /// The place behind them.
+    pub next: Cursor,
+    /// Whether they may be told before they are stored.
+    pub early: bool,
+}
+
 /// Writes ends until the answer is full, then the cursor behind the last one.
-pub(in crate::wire) fn write(rows: &[EndRow], next: Cursor, page_bytes: PageBytes, writer: &mut ObjectWriter<'_>) {
-    let mut next = next;
-    for (number, row) in rows.iter().enumerate() {
+pub(in crate::wire) fn write(ends: &EndRows, page_bytes: PageBytes, writer: &mut ObjectWriter<'_>) {
+    let mut next = ends.next;
+    for (number, row) in ends.rows.iter().enumerate() {
         writer.object(&row.task.to_string(), |writer| {
-            row.record.iter().for_each(|record| task::write_end(record, writer));
+            let Some(record) = &row.record else { return };
+            task::write_end(record, writer);
+            if ends.early {
+                writer.members(json::member(&record.submitted, words::SUBMIT_KEY).unwrap_or_default());
+            }
         });
-        if writer.bytes() > page_bytes.0 && number + 1 < rows.len() {
+        if writer.bytes() > page_bytes.0 && number + 1 < ends.rows.len() {
             next.position = row.next;
             break;
         }
@@ -164,7 +198,8 @@ mod tests {
 
     fn answered(rows: Vec<EndRow>, page_bytes: usize) -> Results {
         let next = Cursor { sequence: 7, position: rows.len() as u64 };
-        let bytes = reply::encode(JOB_RESULTS.word, &Reply::Results { rows, next }, PageBytes(page_bytes));
+        let ends = Box::new(EndRows { rows, next, early: false });
+        let bytes = reply::encode(JOB_RESULTS.word, &Reply::Results(ends), PageBytes(page_bytes));
         begin("j").decode(&bytes).unwrap()
     }
 

@@ -9,20 +9,20 @@ use std::time::Duration;
 use super::{Answer, Code, Controller, Job, Query, Refusal, Reply, Ticket, Timer, words};
 use crate::engine::readers::waits::Subject;
 use crate::engine::turn::batch_delay;
-use api::wire::requests::job::results::{Cursor, EndRow, ResultsAsk};
+use api::wire::requests::job::results::{Cursor, EndRow, EndRows, ResultsAsk};
 use base::{JobName, Now, Phase, TaskId};
 
 impl Controller {
     /// The ends behind a cursor, or, with a time, parks the request until there are some.
     pub(in crate::engine::requests) fn job_results(&mut self, now: Now, ticket: Ticket, ask: ResultsAsk) -> Answer {
-        let ResultsAsk { job, cursor, limit, wait } = ask;
+        let ResultsAsk { job, cursor, limit, wait, early } = ask;
         let Some(cursor) = cursor else {
             let Some((next, until)) = self.relations.end_logs.begin(now.mono, &job) else {
                 let message = "too many jobs are being read; ask for the tasks by their ids, or again later";
                 return Reply::Refused(Refusal::new(Code::LimitReached, message)).into();
             };
             self.turn.set_timer_earlier(Timer::EndLog(job), until);
-            return Reply::Results { rows: Vec::new(), next }.into();
+            return Reply::Results(Box::new(EndRows { rows: Vec::new(), next, early })).into();
         };
         let limit = self.page_limit(limit);
         let until = now.mono + wait.unwrap_or_default();
@@ -38,9 +38,9 @@ impl Controller {
         let delay = first.map(|task| self.gathering(&job, task)).unwrap_or_default();
         let is_full = count >= limit as u64;
         if wait.is_none() || is_full || first.is_some() && delay.is_zero() {
-            return self.results_reply(&job, cursor, limit).into();
+            return self.results_reply(&job, cursor, limit, early).into();
         }
-        let answer = self.park_query(ticket, Query::Ends { job: job.clone(), cursor, limit }, until);
+        let answer = self.park_query(ticket, Query::Ends { job: job.clone(), cursor, limit, early }, until);
         if first.is_some() && matches!(answer, Answer::Later) {
             self.turn.set_timer_earlier(Timer::Ends(job), now.mono + delay);
         }
@@ -48,7 +48,7 @@ impl Controller {
     }
 
     /// The ends behind a cursor.
-    pub(crate) fn results_reply(&self, job: &JobName, cursor: Cursor, limit: usize) -> Reply {
+    pub(crate) fn results_reply(&self, job: &JobName, cursor: Cursor, limit: usize, early: bool) -> Reply {
         let (mut rows, mut next, mut seen) = (Vec::new(), cursor, BTreeSet::new());
         for (task, position) in self.relations.end_logs.ends_from(job, cursor).take(limit) {
             next.position = position;
@@ -58,7 +58,7 @@ impl Controller {
                 rows.push(EndRow { task, record: record.map(|record| Box::new(record.clone())), next: position });
             }
         }
-        Reply::Results { rows, next }
+        Reply::Results(Box::new(EndRows { rows, next, early }))
     }
 
     /// A task has ended: the readers of its job are to learn it.

@@ -45,9 +45,9 @@ impl<R: Clone> Sequencer<R> {
         self.trouble.as_ref().map(|(since, _)| *since)
     }
 
-    /// The last commit is on the disk. True if the store was in trouble until now.
-    pub fn handle_stored(&mut self, now: Now) -> bool {
-        let committed = self.commits.handle_stored();
+    /// The last commit is on the disk, which has room for more or not. True if the store was in trouble until now.
+    pub fn handle_stored(&mut self, now: Now, has_room: bool) -> bool {
+        let committed = self.commits.handle_stored(now.mono, has_room);
         self.controller.handle_committed(now, committed.newest);
         if committed.recovered {
             self.trouble = None;

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 
-use api::client::{Arrival, ClientError, PARK_MAX, Pipeline, RequestId};
 use api::wire::client::{Ask, ReplyError, Selector, TaskView};
 use api::wire::requests::query::query;
 use base::{Mono, TaskId};
+use llts_client::{Arrival, ClientError, PARK_MAX, Pipeline, RequestId};
 
 pub(super) struct Requests {
     pipeline: Pipeline,

@@ -7,9 +7,9 @@ use std::os::fd::BorrowedFd;
 
 use super::remedy::Remedy;
 use super::{ClientError, PARK_MAX, SILENCE_MAX, resolve};
-use crate::client::transport;
-use crate::config::Config;
-use crate::wire::client::{Ask, ReplyError};
+use api::config::Config;
+use api::transport;
+use api::wire::client::{Ask, ReplyError};
 use base::Mono;
 use proc::clock;
 use zmtp::sockets::{Pipe, Piped};

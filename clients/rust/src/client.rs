@@ -1,30 +1,32 @@
-//! The Rust client: used by the command line, the tests and other programs to talk to a controller.
+//! The connection to a controller: one request, and its answer. The verbs (`verbs.rs`) are made of it.
 //!
 //! [`Client::secured`] connects with the keys of the configuration, if there are any, [`Client::connect`] without.
-//! [`Client::ask`] sends one request, which the functions of [`crate::wire::requests`] make, and waits for its answer:
-//! `client.ask(&hold("TASK_1480000000.120000_AZazA", true))?`. [`Client::wait`] parks its request at the controller until a
+//! [`Client::ask`] sends one request, which the functions of [`api::wire::requests`] make, and waits for its answer:
+//! `client.ask(&hold("TASK_1480000000.120000_AZazA", true))?`. [`Client::wait_for_task`] parks its request at the controller until a
 //! task has finished, so that no program polls. A [`Pipeline`] has many requests in flight.
 
-pub mod file_sender;
 mod pipeline;
 mod remedy;
 mod resolve;
-pub mod transport;
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::config::{ClientSection, Config};
-use crate::wire::client::{Ask, ReplyError, Selector, TaskView};
-use crate::wire::requests::graph::GraphAnswer;
-use crate::wire::requests::job::JobAnswer;
-use crate::wire::requests::query::query;
-use crate::wire::requests::{graph, job};
+use api::archives_dir::dir_in;
+use api::config::{ClientSection, Config};
+use api::transport;
+use api::wire::client::{Ask, ReplyError, Selector, TaskView};
+use api::wire::requests::graph::GraphAnswer;
+use api::wire::requests::job::JobAnswer;
+use api::wire::requests::query::query;
+use api::wire::requests::{graph, job};
 use proc::clock;
 use zmtp::port::{Denial, SocketError};
 use zmtp::sockets::{Outcome, Requester};
 
+use crate::named::NamedError;
 use base::Mono;
 use remedy::Remedy;
 
@@ -81,6 +83,9 @@ pub enum ClientError {
     /// The configured connection cannot be made.
     #[error(transparent)]
     Transport(#[from] SocketError),
+    /// No controller is found.
+    #[error(transparent)]
+    Named(#[from] NamedError),
 }
 
 /// The end of a wait.
@@ -94,7 +99,7 @@ pub enum Waited {
     Interrupted,
 }
 
-/// A connection to a controller.
+/// A connection to a controller, for one thread at a time: a request waits for its answer. Another thread makes a client of its own.
 pub struct Client {
     requester: RefCell<Requester>,
     endpoint: String,
@@ -102,6 +107,10 @@ pub struct Client {
     reply_timeout: Duration,
     /// The time of the controller's last answer.
     heard: Cell<Option<Mono>>,
+    /// The task to which this process belongs.
+    parent: Option<String>,
+    /// The folder of files and archives of a controller of the same home.
+    store: PathBuf,
 }
 
 enum Exchange {
@@ -128,7 +137,36 @@ impl Client {
         let shown = resolve::resolve(endpoint, reply_timeout)?;
         let requester = RefCell::new(transport::client(config, endpoint)?);
         let remedy = Remedy::new(config, endpoint);
-        Ok(Self { requester, endpoint: shown, remedy, reply_timeout, heard: Cell::new(None) })
+        Ok(Self {
+            requester,
+            endpoint: shown,
+            remedy,
+            reply_timeout,
+            heard: Cell::new(None),
+            parent: None,
+            store: dir_in(&config.paths.state_dir),
+        })
+    }
+
+    /// As it is, for submits that become children of this task.
+    pub(crate) fn with_parent(self, parent: Option<String>) -> Self {
+        Self { parent, ..self }
+    }
+
+    /// As it is, for submits that outlive the task in which this program runs.
+    #[must_use]
+    pub fn detached(self) -> Self {
+        self.with_parent(None)
+    }
+
+    /// The task whose children the submits are.
+    pub(crate) fn parent(&self) -> Option<&str> {
+        self.parent.as_deref()
+    }
+
+    /// The folder in which the controller keeps files, if it is one of the same home.
+    pub(crate) fn store(&self) -> &Path {
+        &self.store
     }
 
     /// The endpoint of the controller.
@@ -137,29 +175,42 @@ impl Client {
         &self.endpoint
     }
 
-    /// Sends a request, made by [`requests`](crate::wire::requests), and returns the answer.
+    /// Sends a request, made by [`requests`](api::wire::requests), and returns the answer.
     ///
     /// # Errors
     /// [`ClientError`]
     pub fn ask<A>(&self, ask: &Ask<A>) -> Result<A, ClientError> {
-        match self.exchange(ask, self.reply_timeout, None)? {
+        self.answer(ask, self.exchange(ask, self.reply_timeout, None)?)
+    }
+
+    /// The same for a question that a controller can answer as soon as it has started, without its agents: it is sent again at once if
+    /// the connection is lost before the answer.
+    ///
+    /// # Errors
+    /// [`ClientError`]
+    pub fn ask_over_restarts<A>(&self, ask: &Ask<A>) -> Result<A, ClientError> {
+        let until = clock::now().mono + self.reply_timeout;
+        let outcome = self.requester.borrow_mut().exchange_repeatable(ask.encode(), until, None);
+        self.answer(ask, self.exchanged(outcome)?)
+    }
+
+    fn answer<A>(&self, ask: &Ask<A>, exchange: Exchange) -> Result<A, ClientError> {
+        match exchange {
             Exchange::Reply(frame) => Ok(ask.decode(&frame)?),
             Exchange::Silence | Exchange::Interrupted => Err(self.no_controller(self.reply_timeout)),
         }
     }
 
     /// The same for a request that may arrive twice without harm, such as a submit with a key: it is sent again if the connection is
-    /// lost before the answer.
+    /// lost before the answer. A controller that has answered before may be silent for half a minute.
     ///
     /// # Errors
     /// [`ClientError`]
     pub fn ask_repeatably<A>(&self, ask: &Ask<A>) -> Result<A, ClientError> {
-        let until = clock::now().mono + self.reply_timeout;
-        let outcome = self.requester.borrow_mut().exchange_repeatable(ask.encode(), until, None);
-        match self.exchanged(outcome)? {
-            Exchange::Reply(frame) => Ok(ask.decode(&frame)?),
-            Exchange::Silence | Exchange::Interrupted => Err(self.no_controller(self.reply_timeout)),
-        }
+        self.until_answered(ask, || {
+            let until = clock::now().mono + self.reply_timeout;
+            self.exchanged(self.requester.borrow_mut().exchange_repeatable(ask.encode(), until, None))
+        })
     }
 
     /// Whether a connection has taken the last request.
@@ -172,7 +223,7 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError`]; a controller that has answered before may be silent for half a minute.
-    pub fn wait(
+    pub fn wait_for_task(
         &self,
         selector: &Selector,
         until: Option<Mono>,
@@ -190,7 +241,7 @@ impl Client {
     /// becomes readable.
     ///
     /// # Errors
-    /// As [`Self::wait`].
+    /// As [`Self::wait_for_task`].
     pub fn wait_for_job(
         &self,
         name: &str,
@@ -204,7 +255,7 @@ impl Client {
     /// The same for a graph.
     ///
     /// # Errors
-    /// As [`Self::wait`].
+    /// As [`Self::wait_for_task`].
     pub fn wait_for_graph(
         &self,
         id: &str,
@@ -250,9 +301,17 @@ impl Client {
     /// # Errors
     /// [`ClientError`]
     pub fn ask_patiently<A>(&self, ask: &Ask<A>, park: Duration) -> Result<A, ClientError> {
+        self.until_answered(ask, || self.exchange(ask, park + self.reply_timeout, None))
+    }
+
+    fn until_answered<A>(
+        &self,
+        ask: &Ask<A>,
+        exchange: impl Fn() -> Result<Exchange, ClientError>,
+    ) -> Result<A, ClientError> {
         let mut silences = 0;
         loop {
-            match self.exchange(ask, park + self.reply_timeout, None)? {
+            match exchange()? {
                 Exchange::Reply(frame) => return Ok(ask.decode(&frame)?),
                 Exchange::Silence | Exchange::Interrupted => self.check_silence(&mut silences)?,
             }

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::config::{Config, Exposure, LocalSocket};
+use crate::config::{Config, Exposure, HttpOpening, LocalSocket};
 use crate::wire::requests::report;
 use base::{broadcast_socket, path_text};
 use proc::supervised::is_supervised;
@@ -68,6 +68,19 @@ pub fn bind(
     }
     ports.resume();
     Ok(ports)
+}
+
+/// Whether the controller opens the HTTP door.
+///
+/// A service opens it by itself where it lets only users in that could use its ports anyway. A controller alone is a part of something
+/// else, whose owner says what it opens.
+#[must_use]
+pub fn opens_http(config: &Config) -> bool {
+    match config.http.opening {
+        HttpOpening::Always => true,
+        HttpOpening::Never => false,
+        HttpOpening::Auto => is_supervised() && config.exposure() == Exposure::Machine && !config.http.is_open(),
+    }
 }
 
 /// The endpoints that the controller of this machine binds: of several addresses and names, the first one that is one of this

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use crate::config::Config;
-use crate::service_file;
-use crate::service_file::Service;
+use api::config::Config;
+use api::service_file;
+use api::service_file::Service;
 
 /// For a controller that could run here.
 const LOCAL: &str = "start one with `llts up`, or choose another with --controller";
