@@ -146,15 +146,14 @@ impl Folders {
         self.failed.join(file.as_os_str()).symlink_metadata().is_ok()
     }
 
-    /// The names of the waiting prompts. A missing folder is created again.
+    /// Makes the folders again where that of the waiting prompts is missing.
+    pub(super) fn make_missing(&self) -> io::Result<()> {
+        if self.pending.try_exists()? { Ok(()) } else { self.make() }
+    }
+
+    /// The names of the waiting prompts.
     pub(super) fn waiting(&self) -> io::Result<BTreeSet<FileName>> {
-        match names(&self.pending) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.make()?;
-                names(&self.pending)
-            }
-            names => names,
-        }
+        names(&self.pending)
     }
 
     /// The metadata of the waiting file with this name; `None` if there is none.

@@ -136,11 +136,13 @@ impl PromptMaster {
     pub(super) fn scan(&mut self, now: Now) {
         let room = check_room(&self.folders.tasks).map_err(|error| error.to_string());
         self.engine.handle_room(now, room);
-        let present = match self.folders.waiting() {
+        let made = self.folders.make_missing();
+        // Before it is read, so that a file that comes meanwhile is reported.
+        self.watch.begin_scan(&self.folders.pending);
+        let present = match made.and_then(|()| self.folders.waiting()) {
             Ok(present) => present.into_iter().filter(|file| !self.folders.is_result(file)).collect::<BTreeSet<_>>(),
             Err(error) => return log::error!("cannot look through {}: {error}", self.folders.pending.display()),
         };
-        self.watch.begin_scan(&self.folders.pending);
         for file in &present {
             if self.engine.is_known(file) {
                 continue;
