@@ -8,7 +8,7 @@ use api::config::Durability;
 use api::wire::requests::submit::Submission;
 use base::{Fields, Policy, TaskId, TaskRecord, ToolName, Wall, json, words};
 use controller::engine::Record;
-use controller::store::Store;
+use controller::store::FileStore;
 
 /// The number of rows per commit.
 const BATCH: u64 = 10_000;
@@ -32,7 +32,7 @@ pub(crate) fn fill(state_dir: &Path, tool: &str, tasks: u64) -> Result<(), Bench
     let submitted: Arc<str> = json::members(&fields).into();
     let tool = ToolName::new(tool).map_err(|error| BenchError::Unexpected(error.to_string()))?;
     let policy = Arc::new(Policy::default());
-    let mut store = Store::open(state_dir, Durability::Process)?;
+    let mut store = FileStore::open(state_dir, Durability::Process)?;
     let mut next = 0;
     while next < tasks {
         let batch: Vec<Record> = (next..tasks.min(next + BATCH))

@@ -9,6 +9,8 @@ command -v g++ >/dev/null || missing+=(g++)
 command -v python3 >/dev/null || missing+=(python3)
 python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
 command -v redis-server >/dev/null || missing+=(redis-server)
+# The queue in PostgreSQL.
+compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null || missing+=(postgresql)
 command -v openssl >/dev/null || missing+=(openssl)
 command -v rsync >/dev/null || missing+=(rsync)
 command -v git >/dev/null || missing+=(git)

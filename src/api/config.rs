@@ -23,6 +23,7 @@ mod sections;
 mod service;
 mod source;
 mod sources;
+mod store;
 mod syntax;
 mod task_defaults;
 mod tdf;
@@ -49,6 +50,7 @@ pub use sections::{
 pub use service::{IdleStop, ServiceSection};
 pub use source::SourceSection;
 pub use sources::{InForce, Sources};
+pub use store::{StoreSection, StoreServer};
 pub use task_defaults::TaskDefaults;
 pub use tdf::{
     ManagerConfig, RedisSection, ServerConfig, TdfConfigError, TdfPool, TdfRules, TdfSection, TdfTaskDefaults,
@@ -90,6 +92,8 @@ pub struct Config {
     pub push: PushSection,
     /// Agents, each with one slot.
     pub agent: AgentSection,
+    /// Where the queue is kept.
+    pub store: StoreSection,
     /// The archives of tools that the controller holds and agents fetch.
     pub tools: ToolsSection,
     /// Limits of a tool's archive.
@@ -251,6 +255,7 @@ impl Config {
             graph: graph::read(&mut reader)?,
             push: PushSection::read(&mut reader)?,
             agent: AgentSection::read(&mut reader)?,
+            store: StoreSection::read(&mut reader)?,
             tools: ToolsSection::read(&mut reader)?,
             archive: ArchiveSection::read(&mut reader)?,
             service: ServiceSection::read(&mut reader)?,

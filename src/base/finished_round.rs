@@ -173,11 +173,15 @@ pub enum IncidentKind {
     ClockSkew,
     /// The disk of an agent has no room for a task.
     AgentDisk,
+    /// This home leads the queue that another one has led.
+    Leads,
+    /// Another home leads the queue that this one has led.
+    Deposed,
 }
 
 impl IncidentKind {
     /// All kinds. Their positions are stored, so add new ones at the end.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::Started,
         Self::Stopped,
         Self::Crashed,
@@ -198,6 +202,8 @@ impl IncidentKind {
         Self::Outdated,
         Self::ClockSkew,
         Self::AgentDisk,
+        Self::Leads,
+        Self::Deposed,
     ];
 }
 

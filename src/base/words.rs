@@ -349,6 +349,8 @@ pub const fn incident(kind: IncidentKind) -> &'static str {
         IncidentKind::Outdated => "OUTDATED",
         IncidentKind::ClockSkew => "CLOCK_SKEW",
         IncidentKind::AgentDisk => "AGENT_DISK_FULL",
+        IncidentKind::Leads => "LEADS",
+        IncidentKind::Deposed => "DEPOSED",
     }
 }
 

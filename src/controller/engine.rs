@@ -122,6 +122,8 @@ pub struct Settings {
     pub parked_max: usize,
     /// Maximum number of addresses that the state of one job is pushed to: `JOB_RECEIVERS_MAX`.
     pub job_receivers_max: usize,
+    /// Whether a run is stored before its agent gets it, because another machine may take the queue over: `STORE`.
+    pub stores_first: bool,
     /// Maximum number of waiting searches; one connection may have a tenth of them: `SEARCHES_MAX`.
     pub scans_max: usize,
     /// Maximum bytes of an output in one message, so that an agent can send them.

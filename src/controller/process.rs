@@ -10,6 +10,7 @@ mod archives;
 mod documents;
 mod error;
 mod idle;
+mod leading;
 mod settings;
 mod stopping;
 mod succession;
@@ -35,7 +36,7 @@ use super::door::{Address, Change, Doors, Request, ZmtpDoor};
 use super::history::History;
 use super::hosted::{Guest, Host, House};
 use super::metrics::Metrics;
-use super::store::{CommitError, Store, Writer};
+use super::store::{CommitError, Writer};
 use crate::engine::{Controller, Departure, Record, Route, Sequencer};
 use api::config::Config;
 use api::reload::Reload;
@@ -79,7 +80,7 @@ pub fn run(
     let mut signals = Signals::install(&[&own, Reload::signal().as_slice()].concat())?;
     trust::check(config, Part::Controller)?;
     let (lock, mut before) = succession::begin(&config.paths.state_dir, handover)?;
-    let mut store = Store::open(&config.paths.state_dir, config.controller.durability)?;
+    let Some(mut store) = leading::open(config, &mut signals)? else { return Ok(()) };
     let descriptors = proc::limits::raise_descriptor_limit()?;
     let watchable = publish::prefix(kind::TASK_STATUS);
     let listener = before.take_http();
@@ -98,6 +99,7 @@ pub fn run(
     let page_bytes = PageBytes(config.controller.details_bytes_max);
     let (history, feed) =
         History::start(&config.paths.state_dir, settings::history(config), clock::now(), &stored.tasks)?;
+    store.tell_address(ports.requests())?;
     let controller = Controller::restore(settings::engine(config), rand::random(), clock::now(), stored);
     // What only a scrape shows is measured only where there can be one.
     let metrics = transport::opens_http(config).then(|| {
@@ -128,7 +130,8 @@ pub fn run(
         admission: Admission::new(rules, allow_commands),
         page_bytes,
         metrics,
-        commit_began: Mono::from_nanos(0),
+        commit_began: clock::now().mono,
+        renewal: leading::renewal_interval(config),
         stored: Vec::new(),
         dropped: 0,
         idle: Idle::new(config),
@@ -157,6 +160,8 @@ struct Service {
     page_bytes: PageBytes,
     metrics: Option<Arc<Metrics>>,
     commit_began: Mono,
+    /// How often a commit is made at least, where other controllers may lead the queue.
+    renewal: Option<Duration>,
     /// The records of the last commit.
     stored: Vec<Record>,
     /// Number of replies that could not be sent.
@@ -175,7 +180,9 @@ impl Service {
             let deadline = self.sequencer.poll_timeout().map(|(at, _)| at).filter(|_| !has_room);
             let deadline = deadline.or_else(|| has_room.then_some(before));
             let idle = self.idle.as_ref().and_then(Idle::poll_timeout);
-            let deadline = deadline.into_iter().chain(self.pusher.poll_timeout(before)).chain(idle).min();
+            let renewal = self.renewal.and_then(|interval| self.sequencer.renewal(self.commit_began, interval));
+            let deadline =
+                deadline.into_iter().chain(self.pusher.poll_timeout(before)).chain(idle).chain(renewal).min();
             let (documents, archives, history) = (self.documents.as_fd(), self.archives.as_fd(), self.history.as_fd());
             let fds = [signals.as_fd(), self.pusher.as_fd(), self.writer.as_fd(), documents, archives, history];
             let [signalled, pushes_ready, store_ready, document_ready, archives_ready, history_ready] =
@@ -198,6 +205,7 @@ impl Service {
                 self.take_outcome(now)?;
             }
             self.sequencer.handle_timeout(now);
+            self.stay_leader(now);
             self.sequencer.handle_push_room(|address| self.pusher.room(address));
             self.depart(now);
             // After the answers that have waited for them.
@@ -317,7 +325,8 @@ impl Service {
             Ok(records) => {
                 self.stored = records;
                 let since = self.sequencer.trouble_since();
-                let has_room = since.is_none() || !disk_room::is_short(&self.state_dir);
+                let is_here = self.renewal.is_none();
+                let has_room = since.is_none() || !is_here || !disk_room::is_short(&self.state_dir);
                 let recovered = self.sequencer.handle_stored(now, has_room);
                 if let Some(since) = since.filter(|_| recovered) {
                     let sentence = format!("the store can be written again, after {}", span(now.wall.since(since)));
@@ -325,13 +334,23 @@ impl Service {
                     incidents::note(IncidentKind::StoreWell, sentence);
                 }
             }
-            Err((CommitError::Later(why), records)) => {
-                let why = disk_room::with_room(why.to_string(), &self.state_dir);
-                let is_new = self.sequencer.handle_trouble(now, &why, records);
+            Err((error @ (CommitError::Later(_) | CommitError::Unknown(_)), records)) => {
+                let is_missing = matches!(error, CommitError::Unknown(_));
+                let why = match self.renewal {
+                    None => disk_room::with_room(error.to_string(), &self.state_dir),
+                    Some(_) => error.to_string(),
+                };
+                let is_new = self.sequencer.handle_trouble(now, &why, records, is_missing);
                 if is_new {
                     log::error!("the store cannot be written: {why}; submits are refused until it can");
                     incidents::note(IncidentKind::StoreTrouble, format!("the store could not be written: {why}"));
                 }
+            }
+            Err((CommitError::Deposed(why), _)) => {
+                if let Err(error) = incidents::leave(&self.state_dir, IncidentKind::Deposed, &why) {
+                    log::warn!("an incident cannot be left in {}: {error}", self.state_dir.display());
+                }
+                return Err(ControllerError::Deposed(why));
             }
             Err((fatal, _)) => return Err(fatal.into()),
         }

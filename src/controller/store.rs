@@ -1,4 +1,5 @@
-//! The durable store: one SQLite file in `STATE_DIR`, one transaction for the records of one turn or of several.
+//! The durable store: one transaction for the records of one turn or of several, in an SQLite file in `STATE_DIR` ([`FileStore`]) or
+//! in a PostgreSQL that several machines share ([`ServerStore`]).
 //!
 //! While the controller runs, its memory is the authority; the store is read at the start only. From then on [`Writer`]
 //! owns it, on a thread of its own.
@@ -12,11 +13,16 @@ mod checkpoint;
 mod epoch;
 mod error;
 mod graphs;
+mod place;
 mod power_cuts;
 mod promise;
 mod repair;
+mod rows;
 mod schema;
+#[cfg_attr(not(feature = "postgres"), path = "store/no_server.rs")]
+mod server;
 mod settings;
+mod transfer;
 mod wal;
 mod writer;
 
@@ -26,17 +32,23 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use rusqlite::hooks::Wal;
-use rusqlite::{Connection, OpenFlags, params};
+use rusqlite::{CachedStatement, Connection, OpenFlags, params};
 
-pub use self::backup::{copy, copy_database};
+use self::backup::copy;
+pub use self::backup::copy_database;
 use self::checkpoint::Checkpointer;
 pub use self::error::{CommitError, StoreError};
+pub use self::place::{Queue, Store};
 use self::promise::{Cut, Promise, Teller};
 pub use self::repair::Salvage;
+use self::rows::Rows;
+pub use self::server::{Leader, ServerStore};
+pub use self::transfer::{export, inspect_at, transfer};
 use self::wal::LogEnd;
 pub use self::writer::{Outcome, Writer};
 use crate::engine::{Record, Stored};
 use api::config::Durability;
+use api::wire::graph::GraphRow;
 use api::wire::record;
 use api::wire::record::{Encoder, Row};
 use api::wire::rules::Rules;
@@ -57,7 +69,7 @@ const CHECKPOINT_ROWS: usize = 2_000;
 
 /// The open store of a running controller.
 #[derive(Debug)]
-pub struct Store {
+pub struct FileStore {
     connection: Connection,
     checkpointer: Checkpointer,
     promise: Promise,
@@ -67,7 +79,7 @@ pub struct Store {
     rows_since_checkpoint: usize,
 }
 
-impl Store {
+impl FileStore {
     /// Opens the store of a folder, creating it if it is missing.
     ///
     /// # Errors
@@ -127,33 +139,17 @@ impl Store {
     /// then.
     /// [`CommitError::Fatal`] when the contents of the disk are unknown.
     pub fn commit<'a>(&mut self, records: impl IntoIterator<Item = &'a Record>) -> Result<(), CommitError> {
-        let mut rows = 0;
+        let mut count = 0;
         let store = || {
             let transaction = self.connection.transaction()?;
             {
-                let mut put = transaction.prepare_cached(schema::PUT)?;
-                let mut remove = transaction.prepare_cached(schema::REMOVE)?;
+                let mut tables = Tables::of(&transaction)?;
                 for record in records {
-                    rows += 1;
-                    match record {
-                        Record::Put(record) => put_row(&mut put, &self.encoder.row(record))?,
-                        // The history has it, after this commit.
-                        Record::Round(..) => {}
-                        Record::Remove(task) => {
-                            remove.execute(params![i64::try_from(task.wall().micros()).unwrap_or(i64::MAX)])?;
-                        }
-                        Record::Gate(name, gate) => settings::put_gate(&transaction, name, gate)?,
-                        Record::Drained(agent, drained) => settings::put_drained(&transaction, agent, *drained)?,
-                        Record::Job(name, memo) => settings::put_job(&transaction, name, memo.as_ref())?,
-                        Record::Graph(_, Some(row)) => graphs::put(&transaction, row)?,
-                        Record::Graph(graph, None) => graphs::remove(&transaction, *graph)?,
-                        Record::GraphEntry(graph, number, entry) => {
-                            graphs::put_entry(&transaction, graphs::micros_of(*graph), i64::from(*number), entry)?;
-                        }
-                    }
+                    count += 1;
+                    rows::write(&mut tables, &mut self.encoder, record)?;
                 }
             }
-            if rows == 0 {
+            if count == 0 {
                 // A look whether the store can be written again: as it is, but written.
                 schema::touch(&transaction)?;
             }
@@ -163,7 +159,7 @@ impl Store {
         if let Some(teller) = &mut self.teller {
             teller.tell();
         }
-        self.rows_since_checkpoint += rows;
+        self.rows_since_checkpoint += count;
         Ok(())
     }
 
@@ -209,7 +205,7 @@ impl Store {
     }
 }
 
-impl Drop for Store {
+impl Drop for FileStore {
     fn drop(&mut self) {
         // The last connection that is closed writes the log back and removes it.
         self.promise.withdraw();
@@ -378,9 +374,51 @@ fn path_of(connection: &Connection) -> PathBuf {
     connection.path().unwrap_or(FILE).into()
 }
 
-fn put_row(put: &mut rusqlite::CachedStatement<'_>, row: &Row) -> rusqlite::Result<()> {
+/// The tables of the file, in a transaction.
+struct Tables<'a> {
+    connection: &'a Connection,
+    put: CachedStatement<'a>,
+    remove: CachedStatement<'a>,
+}
+
+impl<'a> Tables<'a> {
+    fn of(connection: &'a Connection) -> rusqlite::Result<Self> {
+        let (put, remove) = (connection.prepare_cached(schema::PUT)?, connection.prepare_cached(schema::REMOVE)?);
+        Ok(Self { connection, put, remove })
+    }
+}
+
+impl Rows for Tables<'_> {
+    type Error = rusqlite::Error;
+
+    fn put_task(&mut self, row: Row, checksum: u32) -> rusqlite::Result<()> {
+        put_row(&mut self.put, &row, checksum)
+    }
+
+    fn remove_task(&mut self, micros: i64) -> rusqlite::Result<()> {
+        self.remove.execute(params![micros]).map(drop)
+    }
+
+    fn set(&mut self, kind: &'static str, name: &str, value: Option<(String, u32)>) -> rusqlite::Result<()> {
+        settings::put(self.connection, kind, name, value)
+    }
+
+    fn put_graph(&mut self, row: &GraphRow, checksum: u32) -> rusqlite::Result<()> {
+        graphs::put(self.connection, row, checksum)
+    }
+
+    fn put_entry(&mut self, graph: i64, number: i64, entry: &str, checksum: u32) -> rusqlite::Result<()> {
+        graphs::put_entry(self.connection, graph, number, entry, checksum)
+    }
+
+    fn remove_graph(&mut self, micros: i64) -> rusqlite::Result<()> {
+        graphs::remove(self.connection, micros)
+    }
+}
+
+fn put_row(put: &mut CachedStatement<'_>, row: &Row, checksum: u32) -> rusqlite::Result<()> {
     let Row { micros, id, status, operation, round, submitted_at, submitted, state } = row;
-    put.execute(params![micros, id, status, operation, round, submitted_at, submitted, state, checksum(row)])?;
+    put.execute(params![micros, id, status, operation, round, submitted_at, submitted, state, checksum])?;
     Ok(())
 }
 
@@ -391,21 +429,25 @@ fn read(
     mut each: impl FnMut(TaskRecord, bool),
 ) -> Result<(), StoreError> {
     let failed = |error| StoreError::of(path, error);
-    let damaged = |what: String| StoreError::Damaged { path: path.to_owned(), what };
     let mut statement = connection.prepare(schema::GET_ALL).map_err(failed)?;
     let mut rows = statement.query([]).map_err(failed)?;
     while let Some(found) = rows.next().map_err(failed)? {
         let (row, stored) = row_of(found).map_err(failed)?;
-        if checksum(&row) != stored {
-            return Err(damaged(format!(
-                "the row of task {} does not have the checksum that it was written with",
-                row.id
-            )));
-        }
-        let decoded = record::decode(&row, rules).map_err(|error| damaged(error.to_string()))?;
-        each(decoded, record::has_terms(&row));
+        each(task_of(&row, stored, path, rules)?, record::has_terms(&row));
     }
     Ok(())
+}
+
+/// The task of a row.
+///
+/// # Errors
+/// [`StoreError::Damaged`], when the row differs from what was written.
+fn task_of(row: &Row, stored: u32, path: &Path, rules: &Rules) -> Result<TaskRecord, StoreError> {
+    let damaged = |what: String| StoreError::Damaged { path: path.to_owned(), what };
+    if checksum(row) != stored {
+        return Err(damaged(format!("the row of task {} does not have the checksum that it was written with", row.id)));
+    }
+    record::decode(row, rules).map_err(|error| damaged(error.to_string()))
 }
 
 fn row_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<(Row, u32)> {

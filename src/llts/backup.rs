@@ -190,7 +190,7 @@ impl Backup<'_> {
         self.add_archives(state_dir)?;
         let state = self.dir.join(STATE);
         self.make_folder(&state)?;
-        store::copy(state_dir, &state.join(store::FILE_NAME))?;
+        store::export(&config.store, state_dir, &state)?;
         let mut needed = BTreeSet::new();
         let tasks = store::inspect(&state, |record| {
             if record.phase() < Phase::Finished {

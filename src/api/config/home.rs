@@ -10,7 +10,7 @@ use super::{Config, ConfigError, LocalSocket, Sources, USUAL_FILE, layers, read_
 /// The root of prompts has its default in the folder in which a prompt command is started: prompts belong to the files around
 /// them and not to a service.
 pub(super) fn put_behind(config: &mut Config, home: &Path, sources: &Sources) {
-    let Config { paths, log, network, http, prompt, lists, tdf, .. } = config;
+    let Config { paths, log, network, http, prompt, lists, tdf, store, .. } = config;
     let behind = |path: &mut PathBuf| *path = home.join(&*path);
     for path in [&mut paths.state_dir, &mut paths.work_dir, &mut paths.tools_dir, &mut log.dir] {
         behind(path);
@@ -20,6 +20,7 @@ pub(super) fn put_behind(config: &mut Config, home: &Path, sources: &Sources) {
     lists.dir.iter_mut().for_each(behind);
     behind(&mut lists.work_dir);
     tdf.pool.iter_mut().for_each(|pool| behind(&mut pool.dir));
+    store.files().for_each(behind);
     if let LocalSocket::At(path) = &mut network.local {
         behind(path);
     }

@@ -190,6 +190,7 @@ fn settings() -> Settings {
         scans_max: 10,
         part_bytes_max: 4096,
         job_receivers_max: 16,
+        stores_first: false,
         step_grace: Duration::from_secs(5),
         tools: ToolSettings::default(),
     }

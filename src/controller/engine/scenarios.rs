@@ -138,6 +138,7 @@ impl World {
             scans_max: 20,
             part_bytes_max: 10,
             job_receivers_max: 4,
+            stores_first: false,
             step_grace: Duration::from_secs(5),
             tools: ToolSettings::default(),
             needs_max: 5,

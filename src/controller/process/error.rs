@@ -26,6 +26,9 @@ pub enum ControllerError {
     /// The store has failed in a way that only a restart can repair.
     #[error("the store has failed; restart to see what it contains: {0}")]
     Commit(#[from] CommitError),
+    /// Another controller leads the queue, or the server has lost a part of it.
+    #[error("{0}; this controller has ended, and acknowledges nothing any more")]
+    Deposed(String),
     /// A system that it is to host cannot start.
     #[error(transparent)]
     Guest(Box<dyn Error + Send + Sync>),

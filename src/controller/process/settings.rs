@@ -101,6 +101,7 @@ pub(super) fn engine(config: &Config) -> Settings {
         list_tasks_max: config.controller.list_tasks_max,
         stay_wait_max: config.controller.stay_wait_max,
         job_receivers_max: config.controller.job_receivers_max,
+        stores_first: config.store.server.is_some(),
         tools: ToolSettings {
             keep: config.tools.keep,
             archive_bytes_max: config.archive.packed_bytes_max,

@@ -89,6 +89,9 @@ impl Service {
             self.doors.close();
             None
         };
+        if !has_successor {
+            self.writer.resign();
+        }
         // Its thread has the other end of the history.
         drop(self.writer);
         self.history.stop(clock::now());

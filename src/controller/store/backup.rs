@@ -10,7 +10,7 @@ use super::{FILE, StoreError, connect, torn_at_for_reader};
 ///
 /// # Errors
 /// When there is no store, it is damaged, or the file cannot be written.
-pub fn copy(state_dir: &Path, to: &Path) -> Result<(), StoreError> {
+pub(super) fn copy(state_dir: &Path, to: &Path) -> Result<(), StoreError> {
     let path = state_dir.join(FILE);
     torn_at_for_reader(&path)?;
     copy_database(&path, to)

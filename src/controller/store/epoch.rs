@@ -18,7 +18,7 @@ use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Store, StoreError, settings};
+use super::{FileStore, StoreError, settings};
 use base::{Epoch, Wall};
 use proc::files::state_file;
 
@@ -39,7 +39,7 @@ struct Noted {
     file: u64,
 }
 
-impl Store {
+impl FileStore {
     /// Begins the epoch of this start. Returns it, and how the store is known to be from a backup or another machine, if it is. There
     /// is no epoch if it cannot be stored, for example on a full disk: agents then obey without one.
     ///
@@ -59,7 +59,7 @@ impl Store {
         let machine = machine();
         let raised = before.and_then(|before| difference(before, noted.as_ref(), &machine, file));
         let epoch = next(before, raised.is_some(), now, random);
-        if let Err(error) = settings::put_epoch(&self.connection, epoch) {
+        if let Err(error) = self.put_epoch(epoch) {
             log::warn!(
                 "the epoch of this start cannot be stored, so agents cannot tell it from an older copy: {error}"
             );
@@ -70,6 +70,24 @@ impl Store {
             log::warn!("cannot write {}: {error}", noted_at.display());
         }
         Ok((Some(epoch), raised))
+    }
+}
+
+impl FileStore {
+    /// Makes this the epoch of the last start here, as if it had been one.
+    pub(super) fn adopt_epoch(&self, state_dir: &Path, epoch: Epoch) -> Result<(), StoreError> {
+        self.put_epoch(epoch).map_err(|error| StoreError::of(&state_dir.join(super::FILE), error))?;
+        let noted_at = state_dir.join(FILE);
+        let failed = |source| StoreError::Note { path: noted_at.clone(), source };
+        let file = fs::metadata(state_dir.join(super::FILE)).map_err(failed)?.ino();
+        let noted = Noted { service: epoch.service, epoch: epoch.number, machine: machine(), file };
+        state_file::replace(&noted_at, &noted).map_err(failed)
+    }
+
+    fn put_epoch(&self, epoch: Epoch) -> rusqlite::Result<()> {
+        let value = settings::of_epoch(epoch);
+        let checksum = settings::checksum(settings::EPOCH, "", &value);
+        settings::put(&self.connection, settings::EPOCH, "", Some((value, checksum)))
     }
 }
 
@@ -108,7 +126,7 @@ fn difference(store: Epoch, noted: Option<&Noted>, machine: &str, file: u64) -> 
     }
 }
 
-fn next(before: Option<Epoch>, is_raised: bool, now: Wall, random: u64) -> Epoch {
+pub(super) fn next(before: Option<Epoch>, is_raised: bool, now: Wall, random: u64) -> Epoch {
     let mask = (1 << RANDOM_BITS) - 1;
     let moment = ((now.micros() / 1000) << RANDOM_BITS) | (random & mask);
     match before {
@@ -119,7 +137,7 @@ fn next(before: Option<Epoch>, is_raised: bool, now: Wall, random: u64) -> Epoch
     }
 }
 
-fn machine() -> String {
+pub(super) fn machine() -> String {
     fs::read_to_string("/etc/machine-id").unwrap_or_default().trim().to_owned()
 }
 
@@ -133,7 +151,7 @@ mod tests {
 
     /// A start in this folder.
     fn start(dir: &Path, now: Wall) -> (Epoch, Option<String>) {
-        let mut store = Store::open(dir, Durability::Disk).unwrap();
+        let mut store = FileStore::open(dir, Durability::Disk).unwrap();
         let stored = store.load(&Rules::of_history()).unwrap();
         let (epoch, raised) = store.begin_epoch(dir, stored.epoch, now, 7 << 20).unwrap();
         (epoch.unwrap(), raised)

@@ -81,6 +81,18 @@ pub enum StoreError {
         /// Error of the system.
         source: std::io::Error,
     },
+    /// The server of the queue cannot be used.
+    #[error("{0}")]
+    Server(String),
+    /// A copy would replace what is there.
+    #[error("{} has rows already, and a copy replaces nothing; name an empty one, for example another STORE_SCHEMA", .0.display())]
+    Occupied(PathBuf),
+    /// The program was built without it.
+    #[error(
+        "STORE names a PostgreSQL, and this program was built without it; build it with `cargo build --features postgres`, or set \
+         STORE = \"sqlite\""
+    )]
+    WithoutServers,
     /// The thread for checkpoints cannot be started.
     #[error("cannot start the thread of the store: {0}")]
     Thread(#[from] std::io::Error),
@@ -107,10 +119,16 @@ impl StoreError {
 pub enum CommitError {
     /// No record of it is stored; it may be tried again.
     #[error("{0}")]
-    Later(rusqlite::Error),
+    Later(String),
+    /// All of it is stored or none; it may be tried again.
+    #[error("{0}")]
+    Unknown(String),
+    /// Another controller leads the queue.
+    #[error("{0}")]
+    Deposed(String),
     /// The contents of the disk are unknown: only a restart shows them.
     #[error("{0}")]
-    Fatal(rusqlite::Error),
+    Fatal(String),
 }
 
 impl From<rusqlite::Error> for CommitError {
@@ -119,14 +137,13 @@ impl From<rusqlite::Error> for CommitError {
         // falsely succeed (docs/design/hazards.md, D5).
         let sync = [rusqlite::ffi::SQLITE_IOERR_FSYNC, rusqlite::ffi::SQLITE_IOERR_DIR_FSYNC];
         let extended = error.sqlite_error().map(|error| error.extended_code);
+        let why = error.to_string();
         match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull | ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::ReadOnly) => {
-                Self::Later(error)
+                Self::Later(why)
             }
-            Some(ErrorCode::SystemIoFailure) if !extended.is_some_and(|code| sync.contains(&code)) => {
-                Self::Later(error)
-            }
-            _ => Self::Fatal(error),
+            Some(ErrorCode::SystemIoFailure) if !extended.is_some_and(|code| sync.contains(&code)) => Self::Later(why),
+            _ => Self::Fatal(why),
         }
     }
 }

@@ -16,23 +16,28 @@ use base::GraphId;
 /// The entries of the graphs by their numbers, each with the time part of the id of its graph.
 pub(super) type Entries = BTreeMap<(i64, i64), String>;
 
-pub(super) fn put(connection: &Connection, row: &GraphRow) -> rusqlite::Result<()> {
+pub(super) fn put(connection: &Connection, row: &GraphRow, checksum: u32) -> rusqlite::Result<()> {
     let GraphRow { micros, id, submitted_at, submitted, terms, document } = row;
     let mut put = connection.prepare_cached(schema::PUT_GRAPH)?;
-    put.execute(params![micros, id, submitted_at, submitted, terms, &**document, checksum(row)])?;
+    put.execute(params![micros, id, submitted_at, submitted, terms, &**document, checksum])?;
     Ok(())
 }
 
-pub(super) fn put_entry(connection: &Connection, micros: i64, number: i64, entry: &str) -> rusqlite::Result<()> {
-    let mut put = connection.prepare_cached(schema::PUT_ENTRY)?;
-    put.execute(params![micros, number, entry, checksum_of_entry(micros, number, entry)])?;
+pub(super) fn put_entry(
+    connection: &Connection,
+    micros: i64,
+    number: i64,
+    entry: &str,
+    checksum: u32,
+) -> rusqlite::Result<()> {
+    connection.prepare_cached(schema::PUT_ENTRY)?.execute(params![micros, number, entry, checksum])?;
     Ok(())
 }
 
 /// Removes a graph and all its entries.
-pub(super) fn remove(connection: &Connection, graph: GraphId) -> rusqlite::Result<()> {
+pub(super) fn remove(connection: &Connection, micros: i64) -> rusqlite::Result<()> {
     for statement in [schema::REMOVE_GRAPH, schema::REMOVE_ENTRIES] {
-        connection.prepare_cached(statement)?.execute(params![micros_of(graph)])?;
+        connection.prepare_cached(statement)?.execute(params![micros])?;
     }
     Ok(())
 }
@@ -41,45 +46,69 @@ pub(super) fn micros_of(graph: GraphId) -> i64 {
     i64::try_from(graph.wall().micros()).unwrap_or(i64::MAX)
 }
 
+/// The rows of graphs as they were read, and the first defect.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    rows: Vec<GraphRow>,
+    entries: Entries,
+    bad: Option<String>,
+}
+
+impl Found {
+    pub(super) fn take(&mut self, row: GraphRow, is_intact: bool) {
+        if is_intact {
+            self.rows.push(row);
+        } else {
+            self.bad = Some(format!("the row of graph {} does not have the checksum that it was written with", row.id));
+        }
+    }
+
+    pub(super) fn take_entry(&mut self, micros: i64, number: i64, entry: Option<String>) {
+        match entry {
+            Some(entry) => drop(self.entries.insert((micros, number), entry)),
+            None => {
+                let what = "of a graph does not have the checksum that it was written with";
+                self.bad = Some(format!("entry {number} {what}"));
+            }
+        }
+    }
+
+    /// Puts each graph together.
+    ///
+    /// # Errors
+    /// When a row differs from what was written.
+    pub(super) fn finish(self, path: &Path, rules: &Rules, stored: &mut Stored) -> Result<(), StoreError> {
+        let damaged = |what: String| StoreError::Damaged { path: path.to_owned(), what };
+        if let Some(what) = self.bad {
+            return Err(damaged(what));
+        }
+        for row in self.rows {
+            let of_graph = self.entries.range((row.micros, 0)..=(row.micros, i64::MAX));
+            let mut list = Vec::new();
+            for (((_, number), entry), expected) in of_graph.zip(1..) {
+                if *number != expected {
+                    return Err(damaged(format!("entry {expected} of graph {} is missing", row.id)));
+                }
+                list.push(entry.clone());
+            }
+            let graph = graph::decode(&row, &list, rules);
+            stored.graphs.push(graph.map_err(|what| damaged(format!("graph {} has no valid {what}", row.id)))?);
+        }
+        Ok(())
+    }
+}
+
 /// Reads all graphs with their entries.
 ///
 /// # Errors
 /// When a row differs from what was written.
 pub(super) fn read(connection: &Connection, path: &Path, rules: &Rules, stored: &mut Stored) -> Result<(), StoreError> {
-    let damaged = |what: String| StoreError::Damaged { path: path.to_owned(), what };
-    let (mut rows, mut entries, mut bad) = (Vec::new(), Entries::new(), None);
-    let read = read_rows(connection, |row, is_intact| {
-        if is_intact {
-            rows.push(row);
-        } else {
-            bad = Some(format!("the row of graph {} does not have the checksum that it was written with", row.id));
-        }
-    });
-    let read = read.and_then(|()| {
-        read_entries(connection, |micros, number, entry| match entry {
-            Some(entry) => drop(entries.insert((micros, number), entry)),
-            None => {
-                bad = Some(format!("entry {number} of a graph does not have the checksum that it was written with"));
-            }
-        })
-    });
+    let mut found = Found::default();
+    let read = read_rows(connection, |row, is_intact| found.take(row, is_intact));
+    let read =
+        read.and_then(|()| read_entries(connection, |micros, number, entry| found.take_entry(micros, number, entry)));
     read.map_err(|error| StoreError::of(path, error))?;
-    if let Some(what) = bad {
-        return Err(damaged(what));
-    }
-    for row in rows {
-        let of_graph = entries.range((row.micros, 0)..=(row.micros, i64::MAX));
-        let mut list = Vec::new();
-        for (((_, number), entry), expected) in of_graph.zip(1..) {
-            if *number != expected {
-                return Err(damaged(format!("entry {expected} of graph {} is missing", row.id)));
-            }
-            list.push(entry.clone());
-        }
-        let graph = graph::decode(&row, &list, rules);
-        stored.graphs.push(graph.map_err(|what| damaged(format!("graph {} has no valid {what}", row.id)))?);
-    }
-    Ok(())
+    found.finish(path, rules, stored)
 }
 
 /// Calls `each` with every row of a graph, and whether it is as it was written.
@@ -117,7 +146,7 @@ pub(super) fn read_entries(
     Ok(())
 }
 
-fn checksum(row: &GraphRow) -> u32 {
+pub(super) fn checksum(row: &GraphRow) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     for number in [row.micros, row.submitted_at] {
         hasher.update(&number.to_le_bytes());
@@ -126,7 +155,7 @@ fn checksum(row: &GraphRow) -> u32 {
     hasher.finalize()
 }
 
-fn checksum_of_entry(micros: i64, number: i64, entry: &str) -> u32 {
+pub(super) fn checksum_of_entry(micros: i64, number: i64, entry: &str) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     for number in [micros, number] {
         hasher.update(&number.to_le_bytes());

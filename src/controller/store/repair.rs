@@ -189,10 +189,11 @@ impl Salvage {
     /// The graphs with the entries up to the first one that is missing: the later ones have no meaning without it.
     fn write_graphs(&self, connection: &Connection) -> rusqlite::Result<()> {
         for row in self.graphs.values() {
-            graphs::put(connection, row)?;
+            graphs::put(connection, row, graphs::checksum(row))?;
             let of_graph = self.entries.range((row.micros, 0)..=(row.micros, i64::MAX)).zip(1..);
             for (((_, number), entry), _) in of_graph.take_while(|(((_, number), _), expected)| number == expected) {
-                graphs::put_entry(connection, row.micros, *number, entry)?;
+                let checksum = graphs::checksum_of_entry(row.micros, *number, entry);
+                graphs::put_entry(connection, row.micros, *number, entry, checksum)?;
             }
         }
         Ok(())
@@ -205,11 +206,12 @@ impl Salvage {
         {
             let mut put = transaction.prepare_cached(schema::PUT)?;
             for row in self.rows.values() {
-                put_row(&mut put, row)?;
+                put_row(&mut put, row, checksum(row))?;
             }
         }
         for ((kind, name), value) in &self.settings {
-            settings::put(&transaction, kind, name, Some(value.clone()))?;
+            let checksum = settings::checksum(kind, name, value);
+            settings::put(&transaction, kind, name, Some((value.clone(), checksum)))?;
         }
         self.write_graphs(&transaction)?;
         transaction.commit()

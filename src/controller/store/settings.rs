@@ -11,33 +11,38 @@ use api::wire::requests::job::memo;
 use api::wire::requests::{gate, heartbeat};
 use base::{AgentId, Epoch, GateSettings, JobMemo, JobName, Label};
 
-const GATE: &str = "gate";
-const DRAINED: &str = "drained";
-const JOB: &str = "job";
+pub(super) const GATE: &str = "gate";
+pub(super) const DRAINED: &str = "drained";
+pub(super) const JOB: &str = "job";
 /// The one row of the epoch, without a name.
-const EPOCH: &str = "epoch";
+pub(super) const EPOCH: &str = "epoch";
 
-pub(super) fn put_gate(connection: &Connection, name: &Label, settings: &GateSettings) -> rusqlite::Result<()> {
+pub(super) fn of_gate(settings: &GateSettings) -> Option<String> {
     let is_set = *settings != GateSettings::default();
-    put(connection, GATE, name.as_str(), is_set.then(|| gate::encode_settings(settings)))
+    is_set.then(|| gate::encode_settings(settings))
 }
 
-pub(super) fn put_drained(connection: &Connection, agent: &AgentId, drained: bool) -> rusqlite::Result<()> {
-    put(connection, DRAINED, agent.as_str(), drained.then(|| "true".to_owned()))
+pub(super) fn of_drained(drained: bool) -> Option<String> {
+    drained.then(|| "true".to_owned())
 }
 
-pub(super) fn put_job(connection: &Connection, name: &JobName, memo: Option<&JobMemo>) -> rusqlite::Result<()> {
-    put(connection, JOB, name.as_str(), memo.map(memo::encode))
+pub(super) fn of_job(memo: Option<&JobMemo>) -> Option<String> {
+    memo.map(memo::encode)
 }
 
-pub(super) fn put_epoch(connection: &Connection, epoch: Epoch) -> rusqlite::Result<()> {
-    put(connection, EPOCH, "", Some(heartbeat::encode_epoch(epoch)))
+pub(super) fn of_epoch(epoch: Epoch) -> String {
+    heartbeat::encode_epoch(epoch)
 }
 
-pub(super) fn put(connection: &Connection, kind: &str, name: &str, value: Option<String>) -> rusqlite::Result<()> {
+/// Puts a setting into the file of SQLite, or removes it.
+pub(super) fn put(
+    connection: &Connection,
+    kind: &str,
+    name: &str,
+    value: Option<(String, u32)>,
+) -> rusqlite::Result<()> {
     match value {
-        Some(value) => {
-            let checksum = checksum(kind, name, &value);
+        Some((value, checksum)) => {
             connection.prepare_cached(schema::SET)?.execute(params![kind, name, value, checksum])?;
         }
         None => {
@@ -52,14 +57,14 @@ pub(super) fn put(connection: &Connection, kind: &str, name: &str, value: Option
 /// # Errors
 /// When a row differs from what was written.
 pub(super) fn read(connection: &Connection, path: &Path, stored: &mut Stored) -> Result<(), StoreError> {
-    let mut bad = None;
+    let mut taken = Ok(());
     let read = read_rows(connection, |kind, name, value| {
-        if !value.is_some_and(|value| take(stored, &kind, &name, &value)) {
-            bad.get_or_insert(format!("the setting of {kind} {name:?} differs from what was written"));
+        if taken.is_ok() {
+            taken = take(stored, path, &kind, &name, value.as_deref());
         }
     });
     read.map_err(|error| StoreError::of(path, error))?;
-    bad.map_or(Ok(()), |what| Err(StoreError::Damaged { path: path.to_owned(), what }))
+    taken
 }
 
 /// Calls `each` with kind, name and value of every row; without the value if it differs from what was written.
@@ -77,7 +82,25 @@ pub(super) fn read_rows(
     Ok(())
 }
 
-fn take(stored: &mut Stored, kind: &str, name: &str, value: &str) -> bool {
+/// Takes a setting; `None` for one that differs from what was written.
+///
+/// # Errors
+/// [`StoreError::Damaged`]
+pub(super) fn take(
+    stored: &mut Stored,
+    path: &Path,
+    kind: &str,
+    name: &str,
+    value: Option<&str>,
+) -> Result<(), StoreError> {
+    if value.is_some_and(|value| decode(stored, kind, name, value)) {
+        return Ok(());
+    }
+    let what = format!("the setting of {kind} {name:?} differs from what was written");
+    Err(StoreError::Damaged { path: path.to_owned(), what })
+}
+
+fn decode(stored: &mut Stored, kind: &str, name: &str, value: &str) -> bool {
     match kind {
         GATE => {
             let gate = Label::of_gate(name).ok().zip(gate::decode_settings(value));
@@ -96,7 +119,7 @@ fn take(stored: &mut Stored, kind: &str, name: &str, value: &str) -> bool {
     }
 }
 
-fn checksum(kind: &str, name: &str, value: &str) -> u32 {
+pub(super) fn checksum(kind: &str, name: &str, value: &str) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hash_texts(&mut hasher, [kind, name, value]);
     hasher.finalize()

@@ -38,11 +38,11 @@ fn put(record: &TaskRecord) -> Record {
     Record::Put(Box::new(record.clone()))
 }
 
-fn open(dir: &Path) -> Store {
-    Store::open(dir, Durability::Disk).unwrap()
+fn open(dir: &Path) -> FileStore {
+    FileStore::open(dir, Durability::Disk).unwrap()
 }
 
-fn load(store: &mut Store) -> Vec<TaskRecord> {
+fn load(store: &mut FileStore) -> Vec<TaskRecord> {
     store.load(&Rules::of_history()).unwrap().tasks
 }
 
@@ -140,7 +140,9 @@ fn a_log_that_was_cut_is_refused_wherever_its_commits_end() {
         let whole = fs::read(&log).unwrap();
         for length in [0, 1000, 100_000, whole.len() as u64 / 2, whole.len() as u64 - 1] {
             File::options().write(true).open(&log).unwrap().set_len(length).unwrap();
-            for judged in [inspect(dir.path(), |_| {}).map(drop), Store::open(dir.path(), Durability::Disk).map(drop)] {
+            for judged in
+                [inspect(dir.path(), |_| {}).map(drop), FileStore::open(dir.path(), Durability::Disk).map(drop)]
+            {
                 let error = judged.unwrap_err();
                 assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
                 assert!(error.to_string().contains(&format!("has {length} bytes and had {}", whole.len())), "{error}");
@@ -245,7 +247,7 @@ fn what_is_no_store_is_not_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(FILE);
     fs::write(&path, "my diary".repeat(200)).unwrap();
-    let error = Store::open(dir.path(), Durability::Disk).unwrap_err();
+    let error = FileStore::open(dir.path(), Durability::Disk).unwrap_err();
     assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
     assert!(fs::read_to_string(&path).unwrap().starts_with("my diary"));
 }
@@ -255,7 +257,7 @@ fn a_database_of_another_program_is_not_touched() {
     let dir = tempfile::tempdir().unwrap();
     let other = Connection::open(dir.path().join(FILE)).unwrap();
     other.execute_batch("CREATE TABLE theirs (x)").unwrap();
-    let error = Store::open(dir.path(), Durability::Disk).unwrap_err();
+    let error = FileStore::open(dir.path(), Durability::Disk).unwrap_err();
     assert!(error.to_string().contains("another program"), "{error}");
 }
 
@@ -266,7 +268,7 @@ fn a_newer_version_is_refused_with_both_versions() {
     drop(open(dir.path()));
     let newer = Connection::open(dir.path().join(FILE)).unwrap();
     newer.pragma_update(None, "user_version", 7).unwrap();
-    let error = Store::open(dir.path(), Durability::Disk).unwrap_err();
+    let error = FileStore::open(dir.path(), Durability::Disk).unwrap_err();
     assert!(matches!(error, StoreError::Newer { found: 7, known: 5, .. }), "{error}");
 }
 
@@ -274,7 +276,7 @@ fn a_newer_version_is_refused_with_both_versions() {
 #[test]
 fn the_log_begins_anew_when_it_is_written_back() {
     let dir = tempfile::tempdir().unwrap();
-    let mut store = Store::open(dir.path(), Durability::Process).unwrap();
+    let mut store = FileStore::open(dir.path(), Durability::Process).unwrap();
     let reader = Connection::open(dir.path().join(FILE)).unwrap();
     let log = dir.path().join(format!("{FILE}-wal"));
     let length = || fs::metadata(&log).unwrap().len();
@@ -331,12 +333,12 @@ fn the_store_is_for_its_user_only_also_one_of_an_earlier_version() {
     let folder = tempfile::tempdir().unwrap();
     let mode = |name: &str| std::fs::metadata(folder.path().join(name)).map(|found| found.mode() & 0o777).ok();
     let files = ["tasks.sqlite", "tasks.sqlite-wal", "tasks.sqlite-shm"];
-    let store = Store::open(folder.path(), Durability::Process).unwrap();
+    let store = FileStore::open(folder.path(), Durability::Process).unwrap();
     assert_eq!(files.map(mode), [Some(0o600); 3]);
     for name in files {
         std::fs::set_permissions(folder.path().join(name), Permissions::from_mode(0o644)).unwrap();
     }
-    let second = Store::open(folder.path(), Durability::Process).unwrap();
+    let second = FileStore::open(folder.path(), Durability::Process).unwrap();
     assert_eq!(files.map(mode), [Some(0o600); 3]);
     drop((store, second));
 }

@@ -14,9 +14,17 @@ use proc::background::Background;
 /// memory at hand for the next ones then, which the loop would have to search for otherwise.
 pub type Outcome = Result<Vec<Record>, (CommitError, Vec<Record>)>;
 
+/// What the thread of the store is given.
+#[derive(Debug)]
+enum Order {
+    Commit(Vec<Record>),
+    /// This controller ends: another one may lead.
+    Resign,
+}
+
 /// A store on a thread of its own.
 #[derive(Debug)]
-pub struct Writer(Background<Vec<Record>, Outcome>);
+pub struct Writer(Background<Order, Outcome>);
 
 impl Writer {
     /// Moves the store to its thread, with the history that gets the rounds of each commit.
@@ -25,7 +33,11 @@ impl Writer {
     /// When descriptors or threads have run out.
     pub fn start(mut store: Store, mut history: Option<Feed>) -> io::Result<Self> {
         let mut forgotten = Vec::new();
-        let thread = Background::start("store", move |mut records: Vec<Record>, done: &dyn Fn(Outcome)| {
+        let thread = Background::start("store", move |order, done: &dyn Fn(Outcome)| {
+            let mut records = match order {
+                Order::Commit(records) => records,
+                Order::Resign => return store.resign(),
+            };
             let kept = if history.is_some() { ends_of_forgotten(&records) } else { BTreeMap::new() };
             let is_kept = |record: &&Record| matches!(record, Record::Remove(task) if kept.contains_key(task));
             if let Some(history) = &mut history {
@@ -51,14 +63,19 @@ impl Writer {
                     forgotten.clear();
                 }
             }
-            store.keep_log_short();
+            store.tidy();
         })?;
         Ok(Self(thread))
     }
 
     /// Begins to commit these records: all of them or none. The descriptor wakes the loop when the commit has ended.
     pub fn commit(&self, records: Vec<Record>) {
-        self.0.give(records);
+        self.0.give(Order::Commit(records));
+    }
+
+    /// Lets another controller lead behind the last commit.
+    pub fn resign(&self) {
+        self.0.give(Order::Resign);
     }
 
     /// The result of the oldest commit, once it is known.

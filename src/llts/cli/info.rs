@@ -8,11 +8,12 @@ use serde_json::{Map, Value, json};
 
 use crate::service::supervisor;
 use crate::service::supervisor::Service;
-use api::config::Config;
+use api::config::{Config, StoreServer};
 use api::wire::requests::stats;
 use api::wire::requests::stats::{AgentCounts, Stats};
 use api::wire::version;
 use base::{ToolName, Wall, path_text, span, words};
+use controller::store::{Queue, ServerStore};
 use llts_client::Client;
 use llts_client::configured::{self, Configured};
 use proc::clock;
@@ -105,10 +106,29 @@ fn place(session: &Session, facts: &mut Map<String, Value>) {
         "log_dir": shown(&config.log.dir),
         "state_dir": shown(state_dir),
         "state_bytes": bytes(state_dir),
+        "queue": config.store.server.as_ref().map(|server| queue(server, state_dir)),
     });
     if let Value::Object(of_service) = of_service {
         facts.extend(of_service);
     }
+}
+
+/// A queue that other machines share.
+fn queue(server: &StoreServer, state_dir: &Path) -> Value {
+    let queue = ServerStore::open(server, state_dir).and_then(|mut store| store.queue());
+    let Queue { place, leader, standbys, survives } = match queue {
+        Ok(queue) => queue,
+        Err(error) => return json!({ "error": error.to_string() }),
+    };
+    let leader = leader.map(|leader| {
+        json!({
+            "home": leader.home(),
+            "address": leader.address,
+            "since": leader.since.unix_seconds(),
+            "epoch": leader.epoch.number,
+        })
+    });
+    json!({ "at": place, "leader": leader, "standbys": standbys, "survives": survives })
 }
 
 fn curve(config: &Config) -> Value {
@@ -185,6 +205,9 @@ fn table(facts: &Map<String, Value>) -> Table {
         table.row(["work", &text("work_dir")]);
         table.row(["logs", &text("log_dir")]);
         table.row(["store", &format!("{} ({} bytes)", text("state_dir"), text("state_bytes"))]);
+        if let Some(queue) = facts["queue"].as_object() {
+            show_queue(&mut table, queue);
+        }
     }
     if let Some(Value::Object(agents)) = facts.get("agents") {
         table.row(["agents", &counts(agents)]);
@@ -196,6 +219,40 @@ fn table(facts: &Map<String, Value>) -> Table {
         table.row(["paused", &times::paused(until)]);
     }
     table
+}
+
+/// The leader of a queue that several machines share, the standbys, and what can be lost.
+fn show_queue(table: &mut Table, queue: &Map<String, Value>) {
+    if let Some(error) = queue.get("error").and_then(Value::as_str) {
+        table.row(["queue", error]);
+        return;
+    }
+    let text = |value: &Value, key: &str| value.get(key).map(plain).unwrap_or_default();
+    table.row(["queue", &plain(&queue["at"])]);
+    let leader = &queue["leader"];
+    let since = leader["since"].as_f64().and_then(Wall::from_unix_seconds);
+    let led = match since {
+        Some(since) => {
+            let time = times::duration(clock::now().wall.since(since));
+            format!(
+                "{} at {} for {time}, in epoch {}",
+                text(leader, "home"),
+                text(leader, "address"),
+                text(leader, "epoch")
+            )
+        }
+        None => "by no controller at this moment".to_owned(),
+    };
+    table.row(["led", &led]);
+    let standbys: Vec<String> = queue["standbys"].as_array().into_iter().flatten().map(plain).collect();
+    let standbys = if standbys.is_empty() {
+        "none: without the machine that leads, no task starts; `llts up --standby` on another one waits to take over"
+            .to_owned()
+    } else {
+        standbys.join(", ")
+    };
+    table.row(["standby", &hints::typed(&standbys)]);
+    table.row(["survives", &format!("an accepted task survives {}", plain(&queue["survives"]))]);
 }
 
 /// How many keys have other values than those that are built in.

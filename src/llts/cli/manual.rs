@@ -22,7 +22,7 @@ macro_rules! pages {
 }
 
 /// The texts of the pages that SUMMARY.md lists, but for those [`OF_THE_CODE`].
-const PAGES: [(&str, &str); 19] = pages![
+const PAGES: [(&str, &str); 20] = pages![
     "README.md",
     "shell.md",
     "tools.md",
@@ -31,6 +31,7 @@ const PAGES: [(&str, &str); 19] = pages![
     "python.md",
     "operate.md",
     "machines.md",
+    "second-machine.md",
     "security.md",
     "prompts.md",
     "tdf.md",

@@ -49,6 +49,18 @@ agent still has goes on. Agents obey the restored controller, and no longer the 
         /// The folder of the backup
         dir: PathBuf,
     },
+    /// Copy the queue of a stopped service into an empty store
+    #[command(after_help = "\
+Each store is `sqlite`, the file in STATE_DIR, or the URL of a PostgreSQL, with the other STORE_ keys of the configuration. The \
+configuration is not changed: set STORE to the new one afterwards. Agents refuse the old one from then on.
+
+llts store copy sqlite postgresql://llts@db.example/llts")]
+    Copy {
+        /// The store to copy: `sqlite`, or a URL
+        from: String,
+        /// The empty store
+        to: String,
+    },
     /// Read all of it and report whether it is intact
     Check,
     /// Print every task, oldest first, one JSON object per line
@@ -66,29 +78,56 @@ pub(super) fn run(session: &mut Session, args: &StoreArgs) -> Result<u8, Failure
     let state_dir = session.config.paths.state_dir.clone();
     match &args.command {
         StoreCommand::Check => {
-            let tasks = store::inspect(&state_dir, |_| {}).map_err(Failure::failed)?;
-            show_whole(&mut session.out, &state_dir, tasks);
+            let tasks = store::inspect_at(&session.config.store, &state_dir, |_| {}).map_err(Failure::failed)?;
+            let place = session.config.store.place(&state_dir);
+            show_whole(&mut session.out, &place, tasks);
         }
         StoreCommand::Export => {
-            store::inspect(&state_dir, |record| session.out.json_line(&task::to_json(&record)))
+            let section = session.config.store.clone();
+            store::inspect_at(&section, &state_dir, |record| session.out.json_line(&task::to_json(&record)))
                 .map_err(Failure::failed)?;
             // A part of it is no export.
             if session.out.is_broken() {
                 return Ok(BROKEN_PIPE);
             }
         }
+        StoreCommand::Repair { .. } if session.config.store.server.is_some() => {
+            return Err(Failure::usage(
+                "the queue is in PostgreSQL, which repairs its own files; restore a backup, or a replica",
+            ));
+        }
         StoreCommand::Repair { yes } => repair(&mut session.out, &state_dir, *yes)?,
+        StoreCommand::Copy { from, to } => copy(session, from, to)?,
         StoreCommand::Backup { dir } => make_backup(session, dir)?,
         StoreCommand::Restore { dir } => restore(session, dir)?,
     }
     Ok(0)
 }
 
-fn show_whole(out: &mut Output, state_dir: &Path, tasks: usize) {
+fn copy(session: &mut Session, from: &str, to: &str) -> Result<(), Failure> {
+    let named = |text| session.config.store.named(text).map_err(Failure::usage);
+    let (from, to) = (named(from)?, named(to)?);
+    let state_dir = &session.config.paths.state_dir;
+    if from == to {
+        return Err(Failure::usage("the two stores are one"));
+    }
+    let _lock = StateLock::acquire(state_dir, controller::process::LOCK).map_err(Failure::failed)?;
+    let tasks = store::transfer(&from, &to, state_dir).map_err(Failure::failed)?;
+    let place = to.place(state_dir);
+    let out = &mut session.out;
+    if out.is_json() {
+        out.value(&json!({ "copied_to": place, "tasks": tasks }));
+    } else {
+        out.line(format_args!("{place} has {tasks} tasks; set STORE to it before the next `llts up`"));
+    }
+    Ok(())
+}
+
+fn show_whole(out: &mut Output, place: &str, tasks: usize) {
     if out.is_json() {
         out.value(&json!({ "whole": true, "tasks": tasks }));
     } else {
-        out.line(format_args!("the store in {} is intact: {tasks} tasks", state_dir.display()));
+        out.line(format_args!("the store in {place} is intact: {tasks} tasks"));
     }
 }
 
@@ -97,7 +136,7 @@ fn repair(out: &mut Output, state_dir: &Path, yes: bool) -> Result<(), Failure> 
     store::finish_repair(state_dir).map_err(Failure::failed)?;
     match store::inspect(state_dir, |_| {}) {
         Ok(tasks) => {
-            show_whole(out, state_dir, tasks);
+            show_whole(out, &state_dir.display().to_string(), tasks);
             return Ok(());
         }
         Err(StoreError::Damaged { what, .. }) => note(&format!("the store in {}: {what}", state_dir.display())),

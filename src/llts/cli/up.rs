@@ -1,5 +1,8 @@
 //! `llts up`: start a controller and agents in the background, or change the number of agents of the service that runs.
 
+use std::os::fd::AsFd as _;
+use std::time::Duration;
+
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 
@@ -9,13 +12,18 @@ use crate::service::supervisor;
 use crate::service::supervisor::{AGENTS_MAX, Launch, Order, RenewError, Service, log_file};
 use api::config::key_variables;
 use api::transport;
+use controller::store::ServerStore;
 use proc::lock::StateLock;
 use proc::signals::{STOP, Signals};
+use proc::{clock, readable};
 use term::exit::{Failure, INTERRUPTED};
 use term::output::note;
 use term::session::Session;
 use term::table::Table;
 use zmtp::sockets::absolute;
+
+/// Between two looks of a standby at who leads.
+const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -35,9 +43,13 @@ pub(super) struct UpArgs {
     /// End this many of the agents that run, each as soon as it has no task
     #[arg(long, value_name = "N", conflicts_with_all = ["agents", "agents_only", "add"], value_parser = agents(1))]
     remove: Option<u16>,
-    /// Wait until no service runs in the home, here or on another machine that shares it, and then start one
+    /// Wait until no service runs in the home, here or on another machine that shares it, and none of another home leads its queue
+    /// in PostgreSQL; then start one
     #[arg(long, conflicts_with_all = ["agents_only", "add", "remove"])]
     standby: bool,
+    /// Lead a queue in PostgreSQL although it lacks what this home has seen; what is missing is lost
+    #[arg(long, conflicts_with_all = ["agents_only", "add", "remove"])]
+    accept_loss: bool,
 }
 
 impl UpArgs {
@@ -105,6 +117,9 @@ pub(super) fn run(session: &mut Session, args: &UpArgs) -> Result<u8, Failure> {
     let elsewhere = args.agents_only.map(|_| controller(session)).transpose()?;
     make_home(session)?;
     end_abandoned(session);
+    if elsewhere.is_none() && supervisor::holder(&session.config.paths.state_dir).is_none() {
+        leave_to_leader(session, args, &mut signals)?;
+    }
     let (starting, running) = settled(session, args.standby, &mut signals)?;
     let service = match running {
         Some(service) => match change(session, args, &service, &mut signals) {
@@ -152,6 +167,46 @@ fn settled(
         note(&format!("a service runs in the home {home}{by}; another one starts here when it ends"));
         if !supervisor::stand_by(state_dir, signals).map_err(Failure::failed)? {
             return Err(Failure::new(INTERRUPTED, "left before the other service has ended".to_owned()));
+        }
+    }
+}
+
+/// A service does not start while that of another home leads the queue in the server of STORE. A standby waits until none does.
+fn leave_to_leader(session: &Session, args: &UpArgs, signals: &mut Signals) -> Result<(), Failure> {
+    let Some(server) = &session.config.store.server else { return Ok(()) };
+    let state_dir = &session.config.paths.state_dir;
+    let mut store = ServerStore::open(server, state_dir).map_err(Failure::failed)?;
+    if args.accept_loss {
+        store.accept_loss().map_err(Failure::failed)?;
+    }
+    let mut said = None;
+    loop {
+        let line = match store.other_leader(state_dir) {
+            Ok(None) => {
+                store.stand_by_no_more(state_dir);
+                return Ok(());
+            }
+            Ok(Some(leader)) if args.standby => {
+                // The next look tells of a server that does not answer.
+                let _ = store.stand_by(clock::now().mono, state_dir);
+                format!("{}; a service starts here when it does not any more", store.leads(&leader))
+            }
+            Ok(Some(leader)) => {
+                let leads = store.leads(&leader);
+                return Err(Failure::failed(format!("{leads}; `llts up --standby` waits here until it does not")));
+            }
+            // A server that restarts comes back.
+            Err(error) if said.is_some() => format!("standing by: {error}"),
+            Err(error) => return Err(Failure::failed(error)),
+        };
+        if said.as_ref() != Some(&line) {
+            note(&line);
+            said = Some(line);
+        }
+        if readable::wait([signals.as_fd()], Some(LOOK_INTERVAL))[0] {
+            signals.read();
+            store.stand_by_no_more(state_dir);
+            return Err(Failure::new(INTERRUPTED, "left before this home could lead".to_owned()));
         }
     }
 }

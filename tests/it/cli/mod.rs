@@ -29,6 +29,7 @@ mod reload;
 mod repeats;
 mod restart;
 pub(crate) mod sandbox;
+mod second_machine;
 mod service;
 mod standby;
 mod steering;

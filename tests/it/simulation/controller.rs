@@ -137,6 +137,7 @@ fn settings() -> Settings {
         scans_max: 64,
         part_bytes_max: 4096,
         job_receivers_max: 16,
+        stores_first: false,
         step_grace: Duration::from_secs(1),
         tools: ToolSettings::default(),
         needs_max: 1000,

@@ -42,7 +42,7 @@ impl World {
                 }
             }
             Some(Outcome::Full(records)) => {
-                let is_new = self.life().sequencer.handle_trouble(now, "no space is left", records);
+                let is_new = self.life().sequencer.handle_trouble(now, "no space is left", records, false);
                 if is_new {
                     self.life().in_trouble = true;
                     note!(self, "the store cannot be written");

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use redis::Commands as _;
 use rustix::process::{Pid, Signal, test_kill_process};
 use serde_json::Value;
-use testkit::{Program, Said, Start as _, eventually};
+use testkit::{Program, Said, Start as _, eventually, make_certificates};
 
 use crate::support::LLTS;
 
@@ -203,14 +203,7 @@ fn a_password_and_a_database_are_used() {
 fn an_encrypted_connection_is_made_to_whom_the_configuration_trusts() {
     let folder = tempfile::tempdir().unwrap();
     let ip = own_ip();
-    let script = "set -e
-        openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 2 -subj /CN=ca
-        openssl req -newkey rsa:2048 -nodes -keyout s.key -out s.csr -subj /CN=redis
-        printf 'subjectAltName=IP:%s\\nbasicConstraints=CA:FALSE\\n' $1 > ext
-        openssl x509 -req -in s.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out s.pem -days 2 -extfile ext";
-    let made =
-        Command::new("sh").args(["-c", script, "sh", &ip.to_string()]).current_dir(folder.path()).output().unwrap();
-    assert!(made.status.success(), "{made:?}");
+    make_certificates(folder.path(), ip.into());
     let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (cert, key, ca) = (file("s.pem"), file("s.key"), file("ca.pem"));
     let options =

@@ -25,15 +25,19 @@
 //! a namespace. This crate does not know llts, so that it is not built again when llts changes; the path of the program comes from
 //! the test, to which alone Cargo tells it.
 
+mod certificates;
 mod client;
 mod place;
+mod postgres;
 mod program;
 mod redis;
 mod said;
 mod waiting;
 
+pub use certificates::make_certificates;
 pub use client::{Client, Receiver, connected, id_of};
 pub use place::{MARK, Place, Words, kill, names, processes, signal};
+pub use postgres::Postgres;
 pub use program::{Program, Start};
 pub use redis::{Redis, SETS, config, own_ip, sets_of};
 pub use said::Said;

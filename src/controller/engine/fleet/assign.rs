@@ -214,9 +214,9 @@ impl Controller {
         Reply::Assigned(Box::new(record.clone()), step)
     }
 
-    /// Whether a run must be stored before its agent gets it. This holds for an exclusive task; for a submit with a key that
-    /// is not eager; for a task that has waited for others; and for a simple agent, which could
-    /// not tell the next controller what it runs.
+    /// Whether a run must be stored before its agent gets it. This holds for every task where another machine may take the queue over;
+    /// for an exclusive task; for a submit with a key that is not eager; for a task that has waited for others; and for a simple agent,
+    /// which could not tell the next controller what it runs.
     fn is_told_after_commit(&self, task: TaskId, agent: &AgentId) -> bool {
         let is_simple =
             self.fleet.get(agent).is_some_and(|agent| agent.contact.liveness == Liveness::Session(Session::default()));
@@ -226,7 +226,8 @@ impl Controller {
         // The next controller would start a task of a step anew that it does not find.
         let is_of_a_step = || self.tasks.get(task).is_some_and(|record| record.place().is_some());
         let may_be_lost = !self.tasks.submit_is_stored(task) && is_of_a_step();
-        is_simple || is_exclusive || has_waited || may_be_lost || self.tasks.must_be_stored(task)
+        let stores_first = self.settings.stores_first;
+        stores_first || is_simple || is_exclusive || has_waited || may_be_lost || self.tasks.must_be_stored(task)
     }
 
     /// Whether the agent of a run waits for the commit of its submit. Then the run has not begun, and cannot be lost.

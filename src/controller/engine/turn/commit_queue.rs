@@ -71,6 +71,8 @@ pub(crate) struct CommitQueue<M> {
     /// When the next commit is to begin.
     due: Option<Mono>,
     is_closing: bool,
+    /// Whether a commit is made also without records.
+    is_probing: bool,
 }
 
 #[derive(Debug)]
@@ -93,7 +95,14 @@ pub(crate) struct Committed<M> {
 
 impl<M> Default for CommitQueue<M> {
     fn default() -> Self {
-        Self { store: Store::Idle, records: BTreeMap::new(), deferred: Vec::new(), due: None, is_closing: false }
+        Self {
+            store: Store::Idle,
+            records: BTreeMap::new(),
+            deferred: Vec::new(),
+            due: None,
+            is_closing: false,
+            is_probing: false,
+        }
     }
 }
 
@@ -121,18 +130,30 @@ impl<M> CommitQueue<M> {
     pub(crate) fn poll_commit(&mut self, now: Mono) -> Option<Vec<Record>> {
         let in_trouble = match self.store {
             Store::Busy { .. } => return None,
-            Store::Idle if !self.is_closing && self.due.is_some_and(|due| now < due) => return None,
+            Store::Idle if !self.is_closing && !self.is_probing && self.due.is_some_and(|due| now < due) => {
+                return None;
+            }
             Store::Idle => false,
             Store::Troubled { retry_at } if retry_at <= now => true,
             Store::Troubled { .. } => return None,
         };
-        if self.records.is_empty() && !in_trouble {
+        if self.records.is_empty() && !in_trouble && !self.is_probing {
             return None;
         }
-        self.due = None;
+        (self.due, self.is_probing) = (None, false);
         let newest = self.records.keys().rev().find_map(Subject::task);
         self.store = Store::Busy { deferred: std::mem::take(&mut self.deferred), newest, in_trouble };
         Some(std::mem::take(&mut self.records).into_values().collect())
+    }
+
+    /// Lets a commit begin at once, also without records, unless one is under way or is tried again by itself.
+    pub(crate) const fn probe(&mut self) {
+        self.is_probing = self.is_idle();
+    }
+
+    /// Whether a commit can begin.
+    pub(crate) const fn is_idle(&self) -> bool {
+        matches!(self.store, Store::Idle)
     }
 
     /// When to poll for a commit if no turn ends before.

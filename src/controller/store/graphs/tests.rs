@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::super::{FILE, Store, inspect, repair::Salvage};
+use super::super::{FILE, FileStore, inspect, repair::Salvage};
 use super::*;
 use crate::engine::Record;
 use api::config::Durability;
@@ -31,8 +31,8 @@ fn entries() -> Vec<GraphEntry> {
 }
 
 /// A store with two graphs, of which the second has entries.
-fn store(folder: &Path) -> Store {
-    let mut store = Store::open(folder, Durability::Disk).unwrap();
+fn store(folder: &Path) -> FileStore {
+    let mut store = FileStore::open(folder, Durability::Disk).unwrap();
     let graph = accepted();
     let row = |number| Record::Graph(id(number), Some(Box::new(graph.encode(id(number), Wall::from_micros(number)))));
     let text = |entry| EntryCodec::encode(&graph.document, entry).unwrap().into();
@@ -43,7 +43,7 @@ fn store(folder: &Path) -> Store {
     store
 }
 
-fn load(store: &mut Store) -> Result<Vec<(GraphId, usize)>, StoreError> {
+fn load(store: &mut FileStore) -> Result<Vec<(GraphId, usize)>, StoreError> {
     let stored = store.load(&Rules::of_history())?;
     Ok(stored.graphs.iter().map(|graph| (graph.id, graph.entries.len())).collect())
 }
@@ -51,7 +51,7 @@ fn load(store: &mut Store) -> Result<Vec<(GraphId, usize)>, StoreError> {
 /// Changes a text in the file.
 fn spoil(folder: &Path, from: &str, to: &str) {
     assert_eq!(from.len(), to.len());
-    drop(Store::open(folder, Durability::Disk).unwrap());
+    drop(FileStore::open(folder, Durability::Disk).unwrap());
     let path = folder.join(FILE);
     let mut bytes = fs::read(&path).unwrap();
     let at: Vec<usize> = (0..bytes.len() - from.len()).filter(|at| bytes[*at..].starts_with(from.as_bytes())).collect();
@@ -65,7 +65,7 @@ fn spoil(folder: &Path, from: &str, to: &str) {
 fn a_graph_is_kept_with_its_terms_and_its_entries_until_it_is_forgotten() {
     let folder = tempfile::tempdir().unwrap();
     drop(store(folder.path()));
-    let mut store = Store::open(folder.path(), Durability::Disk).unwrap();
+    let mut store = FileStore::open(folder.path(), Durability::Disk).unwrap();
     let stored = store.load(&Rules::of_history()).unwrap().graphs;
     assert_eq!((stored[0].id, stored[0].submitted_at, stored[0].entries.len()), (id(1), Wall::from_micros(1), 0));
     assert_eq!((stored[1].graph.clone(), stored[1].entries.clone()), (accepted(), entries()));
@@ -94,7 +94,7 @@ fn a_damaged_graph_is_refused_and_repaired_as_far_as_it_is_whole() {
         let salvage = Salvage::read(folder.path()).unwrap();
         assert!(!salvage.unreadable.is_empty());
         salvage.put_in_place(folder.path()).unwrap();
-        assert_eq!(load(&mut Store::open(folder.path(), Durability::Disk).unwrap()).unwrap(), kept);
+        assert_eq!(load(&mut FileStore::open(folder.path(), Durability::Disk).unwrap()).unwrap(), kept);
     }
     let folder = tempfile::tempdir().unwrap();
     let mut gap = store(folder.path());
@@ -105,10 +105,10 @@ fn a_damaged_graph_is_refused_and_repaired_as_far_as_it_is_whole() {
 #[test]
 fn a_store_of_the_version_before_graphs_is_migrated_and_can_be_inspected() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path(), Durability::Disk).unwrap();
+    let store = FileStore::open(folder.path(), Durability::Disk).unwrap();
     store.connection.execute_batch("DROP TABLE graphs; DROP TABLE graph_entries; PRAGMA user_version = 3").unwrap();
     drop(store);
     assert_eq!(inspect(folder.path(), |_| {}).unwrap(), 0);
     assert!(Salvage::read(folder.path()).unwrap().unreadable.is_empty());
-    assert_eq!(load(&mut Store::open(folder.path(), Durability::Disk).unwrap()).unwrap(), []);
+    assert_eq!(load(&mut FileStore::open(folder.path(), Durability::Disk).unwrap()).unwrap(), []);
 }

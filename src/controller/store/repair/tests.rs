@@ -3,7 +3,7 @@
 use super::*;
 use crate::engine::Record;
 use crate::store;
-use crate::store::{Store, inspect};
+use crate::store::{FileStore, inspect};
 use api::config::Durability;
 use api::wire::rules::Rules;
 use base::{GateSettings, Label, TaskRecord};
@@ -24,7 +24,7 @@ struct Killed {
 impl Killed {
     fn new() -> Self {
         let live = tempfile::tempdir().unwrap();
-        let mut store = Store::open(live.path(), Durability::Disk).unwrap();
+        let mut store = FileStore::open(live.path(), Durability::Disk).unwrap();
         let gate = GateSettings { running_max: Some(3), ..GateSettings::default() };
         store.commit(&[Record::Gate(Label::new("api").unwrap(), gate)]).unwrap();
         let wal = log_of(&live.path().join(FILE));
@@ -52,7 +52,7 @@ impl Killed {
     }
 
     fn open(&self) -> Result<usize, StoreError> {
-        let mut store = Store::open(self.path(), Durability::Disk)?;
+        let mut store = FileStore::open(self.path(), Durability::Disk)?;
         Ok(store.load(&Rules::of_history())?.tasks.len())
     }
 
@@ -117,7 +117,7 @@ fn a_flipped_bit_in_the_file_is_repaired_too() {
     assert_eq!(salvage.tasks() as u64, TASKS - 1);
     assert!(salvage.unreadable[0].contains("TASK_"), "{:?}", salvage.unreadable);
     salvage.put_in_place(killed.path()).unwrap();
-    let mut store = Store::open(killed.path(), Durability::Disk).unwrap();
+    let mut store = FileStore::open(killed.path(), Durability::Disk).unwrap();
     let stored = store.load(&Rules::of_history()).unwrap();
     assert_eq!((stored.tasks.len() as u64, stored.gates.len()), (TASKS - 1, 1));
 }
@@ -165,7 +165,7 @@ fn a_repair_that_is_cut_short_is_finished_by_the_next_start() {
         for name in [FILE.to_owned(), format!("{FILE}-wal")] {
             fs::copy(killed.path().join(&name), whole.path().join(&name)).unwrap();
         }
-        drop(Store::open(whole.path(), Durability::Disk).unwrap());
+        drop(FileStore::open(whole.path(), Durability::Disk).unwrap());
         fs::copy(whole.path().join(FILE), killed.path().join(REPAIRED)).unwrap();
         fs::create_dir(killed.path().join("damaged-1")).unwrap();
         for name in [FILE.to_owned(), format!("{FILE}-wal")].iter().take(moved) {
@@ -197,9 +197,9 @@ fn damage_by_a_power_cut_is_none_where_nobody_waited_for_the_disk() {
     assert!(killed.open().is_err(), "the machine has not been started anew");
     fs::write(&note, "another boot").unwrap();
     assert_eq!(
-        Store::open(killed.path(), Durability::Process).unwrap().load(&Rules::of_history()).unwrap().tasks.len(),
+        FileStore::open(killed.path(), Durability::Process).unwrap().load(&Rules::of_history()).unwrap().tasks.len(),
         150
     );
-    drop(Store::open(killed.path(), Durability::Disk).unwrap());
+    drop(FileStore::open(killed.path(), Durability::Disk).unwrap());
     assert!(!note.exists(), "from now on every commit waits");
 }

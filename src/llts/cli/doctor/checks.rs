@@ -210,12 +210,12 @@ fn keys(session: &Session) -> Vec<Finding> {
 }
 
 fn stored(session: &Session) -> Vec<Finding> {
-    let state_dir = &session.config.paths.state_dir;
-    if !state_dir.join(store::FILE_NAME).exists() {
+    let (state_dir, section) = (&session.config.paths.state_dir, &session.config.store);
+    if section.server.is_none() && !state_dir.join(store::FILE_NAME).exists() {
         return vec![Finding::good(format!("none yet in {}", state_dir.display()))];
     }
-    vec![match store::inspect(state_dir, |_| {}) {
-        Ok(tasks) => Finding::good(format!("{tasks} tasks in {}", state_dir.display())),
+    vec![match store::inspect_at(section, state_dir, |_| {}) {
+        Ok(tasks) => Finding::good(format!("{tasks} tasks in {}", section.place(state_dir))),
         Err(error) => Finding::bad(
             error.to_string(),
             "`llts store check` reads all of it, `llts store repair` keeps what can be read",

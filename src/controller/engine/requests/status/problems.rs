@@ -65,6 +65,8 @@ const fn needs_attention(kind: IncidentKind) -> bool {
         // It may come and go with every request.
         | IncidentKind::StoreTrouble
         | IncidentKind::Crashed
+        | IncidentKind::Leads
+        | IncidentKind::Deposed
         | IncidentKind::AgentDisk => true,
         // The others are problems of their own while they last, or none.
         IncidentKind::Started

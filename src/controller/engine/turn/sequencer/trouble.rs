@@ -23,7 +23,7 @@ use api::wire::requests::kill::TASK_KILL;
 use api::wire::requests::stats::TASK_STATISTIC;
 use api::wire::requests::status::SERVICE_STATUS;
 use api::wire::{Code, Refusal};
-use base::{Now, TaskId, Wall};
+use base::{Mono, Now, TaskId, Wall};
 
 /// The requests that end tasks.
 const KILLS: [&str; 3] = [TASK_KILL.word, JOB_KILL.word, GRAPH_KILL.word];
@@ -45,6 +45,18 @@ impl<R: Clone> Sequencer<R> {
         self.trouble.as_ref().map(|(since, _)| *since)
     }
 
+    /// When a commit is to be made, also without records, after one that began at `last`; `None` while one is under way, or tried again
+    /// by itself.
+    #[must_use]
+    pub fn renewal(&self, last: Mono, interval: Duration) -> Option<Mono> {
+        self.commits.is_idle().then(|| last + interval)
+    }
+
+    /// Makes a commit, also without records: it shows whether the store can be written, and renews the lease of a leader.
+    pub const fn probe_store(&mut self) {
+        self.commits.probe();
+    }
+
     /// The last commit is on the disk, which has room for more or not. True if the store was in trouble until now.
     pub fn handle_stored(&mut self, now: Now, has_room: bool) -> bool {
         let committed = self.commits.handle_stored(now.mono, has_room);
@@ -57,11 +69,16 @@ impl<R: Clone> Sequencer<R> {
         committed.recovered
     }
 
-    /// The last commit has failed, and none of its records is stored; they come back and are tried again every second. True
-    /// if the trouble has just begun.
-    pub fn handle_trouble(&mut self, now: Now, why: &str, records: Vec<Record>) -> bool {
+    /// The last commit has failed; its records come back and are tried again every second. None of them is stored, or, where the answer
+    /// `is_missing`, all of them may be: then nothing is withdrawn. True if the trouble has just begun.
+    pub fn handle_trouble(&mut self, now: Now, why: &str, records: Vec<Record>, is_missing: bool) -> bool {
         let Some(deferred) = self.commits.handle_trouble(now.mono, records) else { return false };
         self.trouble = Some((now.wall, why.to_owned()));
+        if is_missing {
+            deferred.into_iter().for_each(|message| self.commits.hold(message));
+            self.controller.handle_store(Some(why.to_owned()));
+            return true;
+        }
         // Those of this turn, too: one may be a second answer about a task that is withdrawn here.
         let batch = std::mem::take(&mut self.batch);
         let messages: Vec<_> = deferred.into_iter().chain(batch.into_messages()).collect();

@@ -60,6 +60,8 @@ pub(super) struct Starter {
     endpoints: Option<Endpoints>,
     /// The controller of the agents, if it is not a part of this service.
     elsewhere: Option<String>,
+    /// Whether controllers of other machines may lead the queue, whose agents meet then.
+    is_shared: bool,
     /// The socket for the requests of agents, if the controller can make it.
     socket: Option<PathBuf>,
     /// Whether a process listened on it when the controller was ready.
@@ -93,6 +95,7 @@ impl Starter {
             mark: stop::mark(&config.paths.state_dir),
             endpoints: options.elsewhere.as_ref().map(|controller| endpoints_elsewhere(config, controller)),
             elsewhere: options.elsewhere.clone(),
+            is_shared: config.store.server.is_some(),
             socket: config.network.socket(&config.paths.state_dir),
             socket_is_open: false,
             lends: false,
@@ -313,12 +316,9 @@ impl Starter {
         }
     }
 
-    /// The id of an agent. At a controller elsewhere there may be agents of other machines.
+    /// The id of an agent. At a controller elsewhere, or one of a shared queue, there may be agents of other machines.
     fn name(&self, role: Role) -> String {
-        match self.elsewhere {
-            Some(_) => format!("{}-{role}", host_name()),
-            None => role.to_string(),
-        }
+        if self.elsewhere.is_some() || self.is_shared { format!("{}-{role}", host_name()) } else { role.to_string() }
     }
 }
 
@@ -446,6 +446,7 @@ mod tests {
             mark: String::new(),
             endpoints: None,
             elsewhere: None,
+            is_shared: false,
             socket: None,
             socket_is_open: false,
             lends: false,

@@ -1,0 +1,108 @@
+//! The store of a controller, wherever the queue is kept.
+
+use std::path::Path;
+
+use super::server::{Leader, ServerStore};
+use super::{CommitError, FileStore, StoreError};
+use crate::engine::{Record, Stored};
+use api::wire::rules::Rules;
+use base::{Epoch, Wall};
+
+/// The open store of a running controller.
+#[derive(Debug)]
+pub enum Store {
+    /// A file in STATE_DIR.
+    File(Box<FileStore>),
+    /// A server, whose queue this controller leads.
+    Server(Box<ServerStore>),
+}
+
+/// How a queue stands that several machines share.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    /// The server.
+    pub place: String,
+    /// The controller that leads.
+    pub leader: Option<Leader>,
+    /// The homes that wait to lead.
+    pub standbys: Vec<String>,
+    /// What an acknowledged task survives.
+    pub survives: String,
+}
+
+impl ServerStore {
+    /// The leader of the queue, as a sentence without an end.
+    #[must_use]
+    pub fn leads(&self, leader: &Leader) -> String {
+        let (home, place) = (leader.home(), self.place());
+        format!("{home} at {} leads the queue in {place}, in epoch {}", leader.address, leader.epoch.number)
+    }
+}
+
+impl Store {
+    /// Stores a turn: all of it or nothing. Without records, whether it can be written.
+    ///
+    /// # Errors
+    /// [`CommitError`]
+    pub fn commit<'a>(&mut self, records: impl IntoIterator<Item = &'a Record>) -> Result<(), CommitError> {
+        match self {
+            Self::File(store) => store.commit(records),
+            Self::Server(store) => store.commit(records),
+        }
+    }
+
+    /// What can be done between two commits.
+    pub fn tidy(&mut self) {
+        match self {
+            Self::File(store) => store.keep_log_short(),
+            Self::Server(_) => {}
+        }
+    }
+
+    /// All stored data, the tasks in the order of their ids.
+    ///
+    /// # Errors
+    /// When a row differs from what was written, or cannot be read.
+    pub fn load(&mut self, rules: &Rules) -> Result<Stored, StoreError> {
+        match self {
+            Self::File(store) => store.load(rules),
+            Self::Server(store) => store.load(rules),
+        }
+    }
+
+    /// The epoch of this start, and how the store is known to lack what was accepted, if it does.
+    ///
+    /// # Errors
+    /// When the store cannot be looked at.
+    pub fn begin_epoch(
+        &mut self,
+        state_dir: &Path,
+        before: Option<Epoch>,
+        now: Wall,
+        random: u64,
+    ) -> Result<(Option<Epoch>, Option<String>), StoreError> {
+        match self {
+            Self::File(store) => store.begin_epoch(state_dir, before, now, random),
+            Self::Server(store) => Ok(store.take_epoch()),
+        }
+    }
+
+    /// Tells other machines where this controller serves.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub fn tell_address(&mut self, address: &str) -> Result<(), StoreError> {
+        match self {
+            Self::File(_) => Ok(()),
+            Self::Server(store) => store.tell_address(address),
+        }
+    }
+
+    /// Lets another controller lead from now on. The next life of this one on the same home needs no such thing.
+    pub fn resign(&mut self) {
+        match self {
+            Self::File(_) => {}
+            Self::Server(store) => store.resign(),
+        }
+    }
+}

@@ -1,0 +1,430 @@
+//! The store in PostgreSQL, which one of several controllers leads ([`pgstore`]).
+//!
+//! The file [`NOTE`] in STATE_DIR has the name of this home as an owner of the lease, and how far it has seen the queue: a server that
+//! lacks commits is refused.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::epoch::{machine, next};
+use super::place::Queue;
+use super::rows::{self, Rows};
+use super::transfer::AllRows;
+use super::{CommitError, StoreError, graphs, settings, task_of};
+use crate::engine::{Record, Stored};
+use api::config::StoreServer;
+use api::wire::graph::GraphRow;
+use api::wire::record::{Encoder, Row};
+use api::wire::rules::Rules;
+use base::{Epoch, IncidentKind, Mono, TaskRecord};
+pub use pgstore::Leader;
+use pgstore::{Batch, Claim, Seen, Session, Settings};
+use proc::files::state_file;
+use proc::{clock, incidents};
+
+/// Name of the file in STATE_DIR.
+const NOTE: &str = "postgresql";
+
+/// How often the note is written, at most.
+const NOTE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What a home knows of the queue.
+#[derive(Debug, Serialize, Deserialize)]
+struct Note {
+    /// Its name as an owner: a copy of the folder on another machine gets another one.
+    owner: u64,
+    machine: String,
+    service: u64,
+    epoch: u64,
+    commits: i64,
+    /// Whether the next start takes the queue as it is.
+    accepts_loss: bool,
+}
+
+/// A queue in PostgreSQL, led or watched by this home.
+#[derive(Debug)]
+pub struct ServerStore {
+    session: Session,
+    encoder: Encoder,
+    note: Note,
+    note_at: PathBuf,
+    noted: Mono,
+    /// The epoch that this controller leads.
+    epoch: Option<Epoch>,
+    raised: Option<String>,
+    /// When this home has told that it stands by.
+    stood_by: Option<Mono>,
+}
+
+/// A home's view of the queue and its leader.
+pub(super) fn settings_of(server: &StoreServer) -> Settings {
+    let StoreServer { url, schema, password_file, ca_file, certificate, lease } = server.clone();
+    Settings { url, schema, password_file, ca_file, certificate, lease }
+}
+
+impl ServerStore {
+    /// Connects, without leading. Tables are made where there are none.
+    ///
+    /// # Errors
+    /// When the server cannot be reached, or its tables cannot be used.
+    pub fn open(server: &StoreServer, state_dir: &Path) -> Result<Self, StoreError> {
+        let session = Session::open(settings_of(server))?;
+        let note_at = state_dir.join(NOTE);
+        let machine = machine();
+        let note = state_file::read::<Note>(&note_at).ok();
+        let note = match note {
+            Some(note) if note.machine == machine => note,
+            found => {
+                let owner = rand::random();
+                let seen = found.map_or((0, 0, 0), |note| (note.service, note.epoch, note.commits));
+                Note { owner, machine, service: seen.0, epoch: seen.1, commits: seen.2, accepts_loss: false }
+            }
+        };
+        let (encoder, noted) = (Encoder::default(), Mono::from_nanos(0));
+        Ok(Self { session, encoder, note, note_at, noted, epoch: None, raised: None, stood_by: None })
+    }
+
+    /// The server in sentences.
+    #[must_use]
+    pub fn place(&self) -> String {
+        self.session.place()
+    }
+
+    /// Begins to lead, or tells which controller does. `random` is for the epoch of a new queue.
+    ///
+    /// # Errors
+    /// When the server does not answer, or lacks what this home has seen.
+    pub fn lead_or_follow(
+        &mut self,
+        address: &str,
+        state_dir: &Path,
+        random: u64,
+    ) -> Result<Option<Leader>, StoreError> {
+        let now = clock::now();
+        let before = self.session.leader()?;
+        let Note { service, epoch, commits, accepts_loss, .. } = self.note;
+        let seen = Seen { epoch: Epoch { service, number: epoch }, commits };
+        let claim = Claim {
+            owner: self.owner(state_dir),
+            address: address.to_owned(),
+            first: next(None, false, now.wall, random),
+            seen: (epoch > 0).then_some(seen),
+            accepts_loss,
+        };
+        match self.session.lead(&claim)? {
+            Ok(epoch) => {
+                self.epoch = Some(epoch);
+                self.raised = accepts_loss.then(|| format!("the queue in {} is taken as it is", self.place()));
+                self.note.accepts_loss = false;
+                self.see(None);
+                self.stand_by_no_more(state_dir);
+                self.tell_of_change(state_dir, before.as_ref());
+                Ok(None)
+            }
+            Err(leader) => {
+                self.see(Some(&leader));
+                self.stand_by(now.mono, state_dir)?;
+                Ok(Some(leader))
+            }
+        }
+    }
+
+    /// The name of this home as an owner of the lease.
+    fn owner(&self, state_dir: &Path) -> String {
+        let folder = std::path::absolute(state_dir).unwrap_or_else(|_| state_dir.to_owned());
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        format!("{host}:{} {:016x}", folder.display(), self.note.owner)
+    }
+
+    /// The leader at this moment, unless that is this home.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub fn other_leader(&mut self, state_dir: &Path) -> Result<Option<Leader>, StoreError> {
+        let own = self.owner(state_dir);
+        let leader = self.session.leader()?;
+        Ok(leader.filter(|leader| !leader.rest.is_zero() && leader.owner != own))
+    }
+
+    /// Tells that this home waits to lead, at most once a second.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub fn stand_by(&mut self, now: Mono, state_dir: &Path) -> Result<(), StoreError> {
+        if self.stood_by.is_none_or(|at| now.since(at) >= NOTE_INTERVAL) {
+            self.session.stand_by(&self.owner(state_dir))?;
+            self.stood_by = Some(now);
+        }
+        Ok(())
+    }
+
+    /// Tells that it does not wait any more.
+    pub fn stand_by_no_more(&mut self, state_dir: &Path) {
+        if self.stood_by.take().is_some() {
+            // One that says nothing for some seconds is not counted either.
+            let _ = self.session.stand_by_no_more(&self.owner(state_dir));
+        }
+    }
+
+    /// Leaves an incident where another home has led the queue.
+    fn tell_of_change(&self, state_dir: &Path, before: Option<&Leader>) {
+        let Some(before) = before.filter(|leader| leader.owner != self.owner(state_dir)) else { return };
+        let epoch = self.epoch.map(|epoch| epoch.number).unwrap_or_default();
+        let line = format!("this home leads the queue in {} in epoch {epoch}, after {}", self.place(), before.home());
+        if let Err(error) = incidents::leave(state_dir, IncidentKind::Leads, &line) {
+            log::warn!("an incident cannot be left in {}: {error}", state_dir.display());
+        }
+    }
+
+    /// How the queue stands: for people.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub fn queue(&mut self) -> Result<Queue, StoreError> {
+        let leader = self.session.leader()?.filter(|leader| !leader.rest.is_zero());
+        let (standbys, survives) = (self.session.standbys()?, self.session.survives()?);
+        Ok(Queue { place: self.place(), leader, standbys, survives })
+    }
+
+    /// Notes how far the queue is, now and then; a session that leads knows it by itself.
+    fn see(&mut self, leader: Option<&Leader>) {
+        let Some(seen) = leader.map(Leader::seen).or(self.session.seen()) else { return };
+        let now = clock::now().mono;
+        (self.note.service, self.note.epoch, self.note.commits) = (seen.epoch.service, seen.epoch.number, seen.commits);
+        if now.since(self.noted) < NOTE_INTERVAL && self.noted > Mono::from_nanos(0) {
+            return;
+        }
+        self.noted = now;
+        if let Err(error) = state_file::replace(&self.note_at, &self.note) {
+            log::warn!("cannot write {}: {error}", self.note_at.display());
+        }
+    }
+
+    /// The epoch of this controller, and why it is not that which follows the last one, if it is not.
+    pub(super) fn take_epoch(&mut self) -> (Option<Epoch>, Option<String>) {
+        (self.epoch, self.raised.take())
+    }
+
+    /// Stores a turn, and renews the lease.
+    ///
+    /// # Errors
+    /// [`CommitError`]
+    pub fn commit<'a>(&mut self, records: impl IntoIterator<Item = &'a Record>) -> Result<(), CommitError> {
+        let mut batch = Tables(Batch::default());
+        for record in records {
+            let Ok(()) = rows::write(&mut batch, &mut self.encoder, record);
+        }
+        let made = self.session.commit(&batch.0).map_err(CommitError::from);
+        if made.is_ok() {
+            self.see(None);
+        }
+        made
+    }
+
+    /// All stored data, the tasks in the order of their ids.
+    ///
+    /// # Errors
+    /// When the server does not answer, or a row differs from what was written.
+    pub fn load(&mut self, rules: &Rules) -> Result<Stored, StoreError> {
+        let mut stored = Stored::default();
+        let mut tasks = Vec::new();
+        self.read(rules, &mut stored, |record| tasks.push(record))?;
+        stored.tasks = tasks;
+        Ok(stored)
+    }
+
+    /// Reads all rows.
+    pub(super) fn read(
+        &mut self,
+        rules: &Rules,
+        stored: &mut Stored,
+        mut each: impl FnMut(TaskRecord),
+    ) -> Result<(), StoreError> {
+        let path = PathBuf::from(self.place());
+        let mut bad = None;
+        let rest = self.session.read(|row, checksum| match task_of(&row, checksum, &path, rules) {
+            Ok(record) => {
+                each(record);
+                true
+            }
+            Err(error) => {
+                bad = Some(error);
+                false
+            }
+        })?;
+        if let Some(error) = bad {
+            return Err(error);
+        }
+        for ((kind, name, value), checksum) in rest.settings {
+            let is_intact = settings::checksum(&kind, &name, &value) == checksum;
+            settings::take(stored, &path, &kind, &name, is_intact.then_some(&value))?;
+        }
+        let mut found = graphs::Found::default();
+        for (row, checksum) in rest.graphs {
+            let is_intact = graphs::checksum(&row) == checksum;
+            found.take(row, is_intact);
+        }
+        for ((graph, number, entry), checksum) in rest.entries {
+            let is_intact = graphs::checksum_of_entry(graph, number, &entry) == checksum;
+            found.take_entry(graph, number, is_intact.then_some(entry));
+        }
+        found.finish(&path, rules, stored)
+    }
+
+    /// Tells others where this controller serves.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub fn tell_address(&mut self, address: &str) -> Result<(), StoreError> {
+        Ok(self.session.tell_address(address)?)
+    }
+
+    /// Lets the next start of this home take the queue as it is, whatever it lacks.
+    ///
+    /// # Errors
+    /// When the note cannot be written.
+    pub fn accept_loss(&mut self) -> Result<(), StoreError> {
+        self.note.accepts_loss = true;
+        let written = state_file::replace(&self.note_at, &self.note);
+        written.map_err(|source| StoreError::Note { path: self.note_at.clone(), source })
+    }
+
+    /// All rows, of a queue that this home leads for the moment.
+    ///
+    /// # Errors
+    /// When a controller leads it, or a row differs from what was written.
+    pub(super) fn rows(&mut self, state_dir: &Path) -> Result<AllRows, StoreError> {
+        self.lead_for_copy(state_dir, None)?;
+        let rows = self.rows_beside_leader();
+        self.resign();
+        rows
+    }
+
+    /// All rows at one moment.
+    ///
+    /// # Errors
+    /// When a row differs from what was written.
+    pub(super) fn rows_beside_leader(&mut self) -> Result<AllRows, StoreError> {
+        self.inspect(|_| {})?;
+        let path = PathBuf::from(self.place());
+        let mut all = AllRows { epoch: self.session.leader()?.map(|leader| leader.epoch), ..AllRows::default() };
+        let rest = self.session.read(|row, _| {
+            all.tasks.push(row);
+            true
+        })?;
+        for ((kind, name, value), _) in rest.settings {
+            all.take_setting(&path, &kind, name, Some(value))?;
+        }
+        all.graphs = rest.graphs.into_iter().map(|(row, _)| row).collect();
+        all.entries = rest.entries.into_iter().map(|(entry, _)| entry).collect();
+        Ok(all)
+    }
+
+    /// Puts rows into an empty queue.
+    ///
+    /// # Errors
+    /// When it has rows, a controller leads it, or the server does not answer.
+    pub(super) fn take_rows(&mut self, rows: &AllRows, state_dir: &Path) -> Result<(), StoreError> {
+        if !self.session.is_empty()? {
+            return Err(StoreError::Occupied(PathBuf::from(self.place())));
+        }
+        self.lead_for_copy(state_dir, rows.epoch)?;
+        let mut at = 0;
+        while at < rows.count() {
+            let mut batch = Tables(Batch::default());
+            let Ok(next) = rows.put(&mut batch, at);
+            at = next;
+            if let Err(error) = self.session.commit(&batch.0) {
+                let place = self.place();
+                let sentence = format!("{place}: the copy is not whole: {error}; remove its tables, and copy again");
+                return Err(StoreError::Server(sentence));
+            }
+        }
+        self.resign();
+        Ok(())
+    }
+
+    /// Leads while rows are copied. A new queue continues the epochs of the one that it is a copy of.
+    fn lead_for_copy(&mut self, state_dir: &Path, before: Option<Epoch>) -> Result<(), StoreError> {
+        let first = before.map(|Epoch { service, number }| Epoch { service, number: number + 1 });
+        let owner = self.owner(state_dir);
+        let first = first.unwrap_or_else(|| next(None, false, clock::now().wall, rand::random()));
+        let claim = Claim { owner, address: "a copy".to_owned(), first, seen: None, accepts_loss: false };
+        match self.session.lead(&claim)? {
+            Ok(_) => Ok(()),
+            Err(leader) => Err(StoreError::Server(format!("{}; stop it first", self.leads(&leader)))),
+        }
+    }
+
+    /// Reads all rows, and gives each task.
+    ///
+    /// # Errors
+    /// When a row differs from what was written.
+    pub(super) fn inspect(&mut self, each: impl FnMut(TaskRecord)) -> Result<(), StoreError> {
+        self.read(&Rules::of_history(), &mut Stored::default(), each)
+    }
+
+    /// Gives the lease up.
+    pub(super) fn resign(&mut self) {
+        self.noted = Mono::from_nanos(0);
+        self.see(None);
+        if let Err(error) = self.session.resign() {
+            log::warn!("the lease of this controller cannot be given up, and lasts until its end: {error}");
+        }
+    }
+}
+
+impl From<pgstore::Error> for StoreError {
+    fn from(error: pgstore::Error) -> Self {
+        Self::Server(error.to_string())
+    }
+}
+
+impl From<pgstore::CommitError> for CommitError {
+    fn from(error: pgstore::CommitError) -> Self {
+        match error {
+            pgstore::CommitError::Later(why) => Self::Later(why),
+            pgstore::CommitError::Unknown(why) => Self::Unknown(why),
+            pgstore::CommitError::Deposed(why) => Self::Deposed(why),
+        }
+    }
+}
+
+/// The columns of a commit.
+struct Tables(Batch);
+
+impl Rows for Tables {
+    type Error = std::convert::Infallible;
+
+    fn put_task(&mut self, row: Row, checksum: u32) -> Result<(), Self::Error> {
+        self.0.put_task(row, checksum);
+        Ok(())
+    }
+
+    fn remove_task(&mut self, micros: i64) -> Result<(), Self::Error> {
+        self.0.remove_task(micros);
+        Ok(())
+    }
+
+    fn set(&mut self, kind: &'static str, name: &str, value: Option<(String, u32)>) -> Result<(), Self::Error> {
+        self.0.set(kind, name, value);
+        Ok(())
+    }
+
+    fn put_graph(&mut self, row: &GraphRow, checksum: u32) -> Result<(), Self::Error> {
+        self.0.put_graph(row.clone(), checksum);
+        Ok(())
+    }
+
+    fn put_entry(&mut self, graph: i64, number: i64, entry: &str, checksum: u32) -> Result<(), Self::Error> {
+        self.0.put_entry(graph, number, entry, checksum);
+        Ok(())
+    }
+
+    fn remove_graph(&mut self, micros: i64) -> Result<(), Self::Error> {
+        self.0.remove_graph(micros);
+        Ok(())
+    }
+}

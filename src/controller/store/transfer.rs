@@ -1,0 +1,193 @@
+//! Copies a queue, row by row, between the file in STATE_DIR and a server, while no controller uses either.
+
+use std::path::Path;
+
+use rusqlite::OpenFlags;
+
+use super::rows::{Rows, set};
+use super::{
+    FILE, FileStore, ServerStore, StoreError, Tables, checksum, connect, graphs, row_of, schema, settings,
+    torn_at_for_reader,
+};
+use api::config::{Durability, StoreSection};
+use api::wire::graph::GraphRow;
+use api::wire::record::Row;
+use api::wire::requests::heartbeat;
+use base::{Epoch, TaskRecord};
+
+/// Rows of one commit.
+const CHUNK: usize = 2_000;
+
+/// All rows of a queue, as they are stored.
+#[derive(Debug, Default)]
+pub(super) struct AllRows {
+    pub(super) tasks: Vec<Row>,
+    /// Without the epoch.
+    pub(super) settings: Vec<(&'static str, String, String)>,
+    pub(super) graphs: Vec<GraphRow>,
+    pub(super) entries: Vec<(i64, i64, String)>,
+    pub(super) epoch: Option<Epoch>,
+}
+
+impl AllRows {
+    /// Adds a setting, if it is as it was written.
+    pub(super) fn take_setting(
+        &mut self,
+        path: &Path,
+        kind: &str,
+        name: String,
+        value: Option<String>,
+    ) -> Result<(), StoreError> {
+        let damaged = || StoreError::Damaged {
+            path: path.to_owned(),
+            what: format!("the setting of {kind} {name:?} differs from what was written"),
+        };
+        let value = value.ok_or_else(damaged)?;
+        match [settings::GATE, settings::DRAINED, settings::JOB].into_iter().find(|known| *known == kind) {
+            Some(kind) => self.settings.push((kind, name, value)),
+            None if kind == settings::EPOCH => self.epoch = heartbeat::decode_epoch(&value),
+            None => return Err(damaged()),
+        }
+        Ok(())
+    }
+
+    /// Puts some of the rows, from `at` on; the number of those before the next part.
+    pub(super) fn put<R: Rows>(&self, rows: &mut R, at: usize) -> Result<usize, R::Error> {
+        let until = at + CHUNK;
+        let mut number = 0..;
+        let mut is_due = || number.next().is_some_and(|number| (at..until).contains(&number));
+        for row in &self.tasks {
+            if is_due() {
+                rows.put_task(row.clone(), checksum(row))?;
+            }
+        }
+        for (kind, name, value) in &self.settings {
+            if is_due() {
+                set(rows, kind, name, Some(value.clone()))?;
+            }
+        }
+        for row in &self.graphs {
+            if is_due() {
+                rows.put_graph(row, graphs::checksum(row))?;
+            }
+        }
+        for (graph, number, entry) in &self.entries {
+            if is_due() {
+                rows.put_entry(*graph, *number, entry, graphs::checksum_of_entry(*graph, *number, entry))?;
+            }
+        }
+        Ok(until)
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.tasks.len() + self.settings.len() + self.graphs.len() + self.entries.len()
+    }
+}
+
+/// Copies the queue of a home into an empty store. Returns the number of tasks. The epoch of the copy is a later one, so that agents
+/// refuse the queue that it was made of.
+///
+/// # Errors
+/// When the first one cannot be read, a controller leads one of them, or the second one has rows.
+pub fn transfer(from: &StoreSection, to: &StoreSection, state_dir: &Path) -> Result<usize, StoreError> {
+    let rows = match &from.server {
+        None => of_file(state_dir)?,
+        Some(server) => ServerStore::open(server, state_dir)?.rows(state_dir)?,
+    };
+    let tasks = rows.tasks.len();
+    match &to.server {
+        None => into_file(&rows, state_dir)?,
+        Some(server) => ServerStore::open(server, state_dir)?.take_rows(&rows, state_dir)?,
+    }
+    Ok(tasks)
+}
+
+/// Copies the queue of a server into a new file, also while a controller leads it.
+///
+/// # Errors
+/// When the server does not answer, or the file cannot be written.
+pub fn export(from: &StoreSection, state_dir: &Path, to: &Path) -> Result<(), StoreError> {
+    let Some(server) = &from.server else { return super::copy(state_dir, &to.join(FILE)) };
+    let rows = ServerStore::open(server, state_dir)?.rows_beside_leader()?;
+    into_file(&rows, to)
+}
+
+/// Reads a queue without changing it, also while a controller uses it: each task, in the order of the ids. Returns their number.
+///
+/// # Errors
+/// When it is damaged, or cannot be read.
+pub fn inspect_at(
+    store: &StoreSection,
+    state_dir: &Path,
+    mut each: impl FnMut(TaskRecord),
+) -> Result<usize, StoreError> {
+    match &store.server {
+        None => super::inspect(state_dir, each),
+        Some(server) => {
+            let mut count = 0;
+            ServerStore::open(server, state_dir)?.inspect(|record| {
+                count += 1;
+                each(record);
+            })?;
+            Ok(count)
+        }
+    }
+}
+
+fn of_file(state_dir: &Path) -> Result<AllRows, StoreError> {
+    // Each row is looked at as a start would.
+    super::inspect(state_dir, |_| {})?;
+    let path = state_dir.join(FILE);
+    torn_at_for_reader(&path)?;
+    let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    let failed = |error| StoreError::of(&path, error);
+    let mut all = AllRows::default();
+    let mut statement = connection.prepare(schema::GET_ALL).map_err(failed)?;
+    let mut rows = statement.query([]).map_err(failed)?;
+    while let Some(found) = rows.next().map_err(failed)? {
+        all.tasks.push(row_of(found).map_err(failed)?.0);
+    }
+    let mut taken = Ok(());
+    let read = settings::read_rows(&connection, |kind, name, value| {
+        if taken.is_ok() {
+            taken = all.take_setting(&path, &kind, name, value);
+        }
+    });
+    read.map_err(failed)?;
+    taken?;
+    if schema::has_graphs(&connection, &path)? {
+        graphs::read_rows(&connection, |row, _| all.graphs.push(row)).map_err(failed)?;
+        let entry =
+            |graph, number, entry: Option<String>| all.entries.extend(entry.map(|entry| (graph, number, entry)));
+        graphs::read_entries(&connection, entry).map_err(failed)?;
+    }
+    Ok(all)
+}
+
+fn into_file(rows: &AllRows, state_dir: &Path) -> Result<(), StoreError> {
+    let path = state_dir.join(FILE);
+    let mut store = FileStore::open(state_dir, Durability::Disk)?;
+    let failed = |error| StoreError::of(&path, error);
+    let has_rows =
+        "SELECT EXISTS (SELECT 1 FROM tasks) OR EXISTS (SELECT 1 FROM settings) OR EXISTS (SELECT 1 FROM graphs)";
+    let is_taken: bool = store.connection.query_row(has_rows, [], |row| row.get(0)).map_err(failed)?;
+    if is_taken {
+        return Err(StoreError::Occupied(path));
+    }
+    let mut write = || {
+        let transaction = store.connection.transaction()?;
+        {
+            let mut tables = Tables::of(&transaction)?;
+            let mut at = 0;
+            while at < rows.count() {
+                at = rows.put(&mut tables, at)?;
+            }
+        }
+        transaction.commit()
+    };
+    write().map_err(failed)?;
+    if let Some(Epoch { service, number }) = rows.epoch {
+        store.adopt_epoch(state_dir, Epoch { service, number: number + 1 })?;
+    }
+    Ok(())
+}

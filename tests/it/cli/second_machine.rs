@@ -1,0 +1,239 @@
+//! A queue in PostgreSQL, and two homes of which one leads it: each stands for a machine.
+
+use std::process::Stdio;
+
+use rustix::process::Signal;
+use testkit::{Postgres, Said, own_ip};
+
+use crate::cli::sandbox::{Program, Sandbox, Start as _, eventually, signal};
+
+/// Milliseconds.
+const LEASE: u64 = 1500;
+
+/// A home whose queue is in this server.
+fn home(postgres: &Postgres) -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.configure(&format!("STORE = \"{}\"\nSTORE_LEASE = {LEASE}\n", postgres.url()));
+    sandbox
+}
+
+/// A service that waits until it can lead.
+fn standby(sandbox: &Sandbox) -> Program {
+    sandbox
+        .command("up 2 --standby")
+        .stdout(Stdio::null())
+        .start()
+        .ready("a service starts here when it does not any more")
+}
+
+/// Kills a machine: every process of a home at once.
+fn kill(sandbox: &Sandbox) {
+    sandbox.processes().into_iter().for_each(|(pid, _)| testkit::kill(pid));
+}
+
+fn submit(sandbox: &Sandbox, words: &str) -> String {
+    sandbox.ok(&format!("submit {words}")).out.trim().to_owned()
+}
+
+fn states(sandbox: &Sandbox) -> String {
+    sandbox.ok("list").out
+}
+
+#[test]
+fn a_queue_survives_the_machine_of_its_controller() {
+    let postgres = Postgres::start();
+    let [first, second] = [(); 2].map(|()| home(&postgres));
+    first.ok("up 1");
+    let [done, later] = ["-- true", "--start-after +1h -- true"].map(|words| submit(&first, words));
+    first.ok(&format!("wait {done}"));
+    let running = submit(&first, "--max-losses 3 -- sleep 1000");
+    eventually("it runs", || first.ok(&format!("show {running}")).out.contains("running"));
+    second.llts("up 1").failed(1, "`llts up --standby` waits here until it does not");
+    let mut waiting = standby(&second);
+
+    kill(&first);
+    eventually("the second one takes over", || !waiting.is_running());
+    for id in [&done, &later, &running] {
+        second.ok(&format!("show {id}"));
+    }
+    assert!(second.ok(&format!("show {done}")).out.contains("ended as SUCCEEDED"));
+    second.ok("run -- true");
+    // Its agent is gone with the machine.
+    eventually("it runs again", || second.ok(&format!("show {running}")).out.contains("running"));
+    assert_eq!(postgres.sql("SELECT count(*) FROM llts.leader"), "1");
+}
+
+#[test]
+fn a_service_that_is_stopped_hands_the_queue_over_at_once() {
+    let postgres = Postgres::start();
+    let [first, second] = [(); 2].map(|()| home(&postgres));
+    first.configure(&format!("STORE = \"{}\"\nSTORE_LEASE = 600000\n", postgres.url()));
+    first.ok("up 1");
+    let later = submit(&first, "--start-after +1h -- true");
+    let mut waiting = standby(&second);
+    first.ok("restart");
+    assert!(waiting.is_running(), "a restart is no end");
+    // The lease would last for ten minutes.
+    first.ok("down");
+    eventually("the second one takes over", || !waiting.is_running());
+    assert!(states(&second).contains(&later));
+    second.ends_clean();
+    first.ok("up 1");
+    assert!(states(&first).contains(&later));
+    first.ends_clean();
+}
+
+#[test]
+fn a_controller_that_was_deposed_acknowledges_nothing_and_stands_by() {
+    let postgres = Postgres::start();
+    let [first, second] = [(); 2].map(|()| home(&postgres));
+    first.ok("up 1");
+    let waiting = standby(&second);
+    let frozen = first.process("llts controller");
+    signal(frozen, Signal::STOP);
+    let mut late = first.command("submit -- true").start();
+    drop(waiting.said());
+    let before = states(&second);
+    signal(frozen, Signal::CONT);
+    eventually("the old one ends", || first.text("log/controller.log").contains("acknowledges nothing any more"));
+    eventually("it stands by", || first.text("log/controller.log").contains("standing by"));
+    eventually("no answer was a promise", || !late.is_running());
+    assert_ne!(late.said().code, Some(0));
+    assert_eq!(states(&second), before);
+    second.ok("run -- true");
+
+    second.ok("down");
+    eventually("the first one leads again", || first.llts("run -- true").code == Some(0));
+    first.ends_clean();
+}
+
+#[test]
+fn a_server_that_restarts_is_waited_for() {
+    let mut postgres = Postgres::start();
+    let home = home(&postgres);
+    home.ok("up 1");
+    let before = submit(&home, "--start-after +1h -- true");
+    postgres.kill();
+    eventually("its end is noticed", || home.ok("status").out.contains("the store cannot be written"));
+    home.llts("submit -- true").failed(4, "submit it again later");
+    postgres.start_again();
+    eventually("it is used again", || home.llts("run -- true").code == Some(0));
+    assert!(states(&home).contains(&before));
+    assert!(home.ok("incidents").out.contains("the store can be written again"));
+    home.ends_clean();
+}
+
+/// The commit of the submit has no answer for as long as a lease, and is made all the same.
+#[test]
+fn a_submit_whose_commit_has_no_answer_is_one_task() {
+    let postgres = Postgres::start();
+    let home = home(&postgres);
+    home.ok("up 1");
+    postgres.signal(Signal::STOP);
+    let mut submit = home.command("submit -- true").start();
+    eventually("the silence is noticed", || home.text("log/controller.log").contains("has not answered"));
+    assert!(submit.is_running(), "it is neither accepted nor refused");
+    postgres.signal(Signal::CONT);
+    let said: Said = submit.said();
+    assert_eq!(said.code, Some(0), "{said:?}");
+    home.ok(&format!("wait {}", said.out.trim()));
+    assert_eq!(postgres.sql("SELECT count(*) FROM llts.tasks"), "1");
+    home.ends_clean();
+}
+
+#[test]
+fn a_server_that_lacks_commits_is_refused_until_the_loss_is_accepted() {
+    let postgres = Postgres::start();
+    let home = home(&postgres);
+    home.ok("up 1");
+    let kept = submit(&home, "--start-after +1h -- true");
+    home.ok("down");
+    // A replica that was promoted too early.
+    postgres.sql("UPDATE llts.leader SET commits = commits - 1");
+    home.llts("up 1").failed(1, "`llts up --accept-loss`");
+    home.ok("up 1 --accept-loss");
+    assert!(states(&home).contains(&kept));
+    assert!(home.ok("incidents").out.contains("is taken as it is"));
+    home.ok("down");
+    home.ok("up 1");
+    home.ends_clean();
+}
+
+#[test]
+fn a_server_on_another_machine_is_known_by_its_certificate() {
+    let mut postgres = Postgres::start();
+    let (url, authority) = postgres.secure("right");
+    let sandbox = Sandbox::new();
+    let with = |password: &str, lines: &str| {
+        sandbox.write("password", password);
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(sandbox.path("password"), mode).unwrap();
+        sandbox.configure(&format!("STORE = \"{url}\"\nSTORE_PASSWORD_FILE = \"password\"\n{lines}"));
+        sandbox.llts("up 1")
+    };
+    let trusted = format!("STORE_CA_FILE = \"{}\"", authority.display());
+    with("right", "").failed(1, "no pg_hba.conf entry");
+    with("wrong", &trusted).failed(1, "STORE_PASSWORD_FILE names the file with the password");
+    testkit::make_certificates(sandbox.root(), own_ip().into());
+    with("right", "STORE_CA_FILE = \"ca.pem\"").failed(1, "certificate");
+    assert_eq!(with("right\n", &trusted).code, Some(0));
+    sandbox.ok("run -- true");
+    sandbox.ends_clean();
+}
+
+#[test]
+fn what_cannot_be_a_store_is_said() {
+    let sandbox = Sandbox::new();
+    for (lines, sentence) in [
+        ("STORE = \"postgresql://llts@%2Fnone/llts\"", "cannot connect to postgresql:///none/llts"),
+        ("STORE = \"postgresql://llts:secret@%2Fnone/llts\"", "STORE_PASSWORD_FILE"),
+        ("STORE = \"postgresql://llts@db.example/llts\"", "STORE_CA_FILE"),
+        ("STORE = \"mysql://db\"", "postgresql://llts@db.example/llts"),
+        ("STORE_KEY_FILE = \"key\"", "STORE_CERTIFICATE_FILE is not"),
+    ] {
+        sandbox.configure(lines);
+        let said = sandbox.llts("up 1");
+        assert!(
+            said.code != Some(0) && said.err.contains(sentence) && !said.err.contains("secret"),
+            "{lines}: {said:?}"
+        );
+    }
+    sandbox.is_clean();
+}
+
+#[test]
+fn a_queue_moves_to_a_server_and_back() {
+    let postgres = Postgres::start();
+    let sandbox = Sandbox::up(1);
+    let [done, later] = ["-- true", "--start-after +1h -- true"].map(|words| submit(&sandbox, words));
+    sandbox.ok(&format!("wait {done}"));
+    sandbox.ok("gate set g --max-running 3");
+    let to_server = format!("store copy sqlite {}", postgres.url());
+    sandbox.llts(&to_server).failed(1, "another controller already runs here");
+    sandbox.ok("down");
+    let exported = sandbox.ok("store export").out;
+
+    assert!(sandbox.ok(&to_server).out.contains("has 2 tasks"));
+    sandbox.llts(&to_server).failed(1, "a copy replaces nothing");
+    sandbox.configure(&format!("STORE = \"{}\"\nSTORE_LEASE = {LEASE}\n", postgres.url()));
+    assert_eq!(sandbox.ok("store export").out, exported);
+    sandbox.ok("up 1");
+    assert!(states(&sandbox).contains(&later) && sandbox.ok("gate show g").out.contains('3'));
+    sandbox.ok("run -- true");
+    let back = format!("store copy {} sqlite", postgres.url());
+    sandbox.llts(&back).failed(1, "another controller already runs here");
+    sandbox.ok("store backup copy");
+    sandbox.ok("down");
+    sandbox.llts(&back).failed(1, "a copy replaces nothing");
+
+    std::fs::remove_file(sandbox.path("state/tasks.sqlite")).unwrap();
+    assert!(sandbox.ok(&back).out.contains("has 3 tasks"));
+    sandbox.configure("");
+    sandbox.ok("up 1");
+    assert!(states(&sandbox).contains(&later) && !sandbox.ok("incidents").out.contains("STORE_FROM_ELSEWHERE"));
+    sandbox.ends_clean();
+    // The backup of a queue in a server has it as a file.
+    sandbox.llts("store copy mysql://db sqlite").failed(2, "is no store");
+    sandbox.ok("--home new store restore copy");
+    assert!(sandbox.path("new/state/tasks.sqlite").exists());
+}
