@@ -39,20 +39,16 @@ fn lead(
 ) -> Result<Option<ServerStore>, StoreError> {
     let mut store = ServerStore::open(server, state_dir)?;
     let address = transport::agent_endpoint(config);
-    let mut is_told = false;
+    let mut told = None;
     loop {
         match store.lead_or_follow(&address, state_dir, rand::random()) {
             Ok(None) => {
                 log::info!("this controller leads the queue in {}", store.place());
                 return Ok(Some(store));
             }
-            Ok(Some(leader)) if !is_told => {
-                is_told = true;
-                log::info!("{}; standing by", store.leads(&leader));
-            }
-            Ok(Some(_)) => {}
+            Ok(Some(leader)) => tell(&mut told, format!("standing by: {}", store.leads(&leader))),
             // It has been reached before, and a server that restarts comes back.
-            Err(StoreError::Server(why)) if is_told => log::warn!("standing by: {why}"),
+            Err(StoreError::Server(why)) if told.is_some() => tell(&mut told, format!("standing by: {why}")),
             Err(error) => return Err(error),
         }
         if readable::wait([signals.as_fd()], Some(LOOK_INTERVAL))[0] {
@@ -60,6 +56,14 @@ fn lead(
             store.stand_by_no_more(state_dir);
             return Ok(None);
         }
+    }
+}
+
+/// Logs a line, unless it was the last one.
+fn tell(told: &mut Option<String>, line: String) {
+    if told.as_ref() != Some(&line) {
+        log::info!("{line}");
+        *told = Some(line);
     }
 }
 

@@ -30,6 +30,9 @@ const NOTE: &str = "postgresql";
 /// How often the note is written, at most.
 const NOTE_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Tasks in one commit of a copy.
+const COPIED_AT_ONCE: usize = 2_000;
+
 /// What a home knows of the queue.
 #[derive(Debug, Serialize, Deserialize)]
 struct Note {
@@ -331,19 +334,23 @@ impl ServerStore {
             return Err(StoreError::Occupied(PathBuf::from(self.place())));
         }
         self.lead_for_copy(state_dir, rows.epoch)?;
-        let mut at = 0;
-        while at < rows.count() {
+        for tasks in rows.tasks.chunks(COPIED_AT_ONCE) {
             let mut batch = Tables(Batch::default());
-            let Ok(next) = rows.put(&mut batch, at);
-            at = next;
-            if let Err(error) = self.session.commit(&batch.0) {
-                let place = self.place();
-                let sentence = format!("{place}: the copy is not whole: {error}; remove its tables, and copy again");
-                return Err(StoreError::Server(sentence));
-            }
+            let Ok(()) = AllRows::put_tasks(&mut batch, tasks);
+            self.commit_copy(&batch)?;
         }
+        let mut batch = Tables(Batch::default());
+        let Ok(()) = rows.put_rest(&mut batch);
+        self.commit_copy(&batch)?;
         self.resign();
         Ok(())
+    }
+
+    fn commit_copy(&mut self, Tables(batch): &Tables) -> Result<(), StoreError> {
+        self.session.commit(batch).map_err(|error| {
+            let place = self.place();
+            StoreError::Server(format!("{place}: the copy is not whole: {error}; remove its tables, and copy again"))
+        })
     }
 
     /// Leads while rows are copied. A new queue continues the epochs of the one that it is a copy of.

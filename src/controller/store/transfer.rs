@@ -15,9 +15,6 @@ use api::wire::record::Row;
 use api::wire::requests::heartbeat;
 use base::{Epoch, TaskRecord};
 
-/// Rows of one commit.
-const CHUNK: usize = 2_000;
-
 /// All rows of a queue, as they are stored.
 #[derive(Debug, Default)]
 pub(super) struct AllRows {
@@ -51,36 +48,23 @@ impl AllRows {
         Ok(())
     }
 
-    /// Puts some of the rows, from `at` on; the number of those before the next part.
-    pub(super) fn put<R: Rows>(&self, rows: &mut R, at: usize) -> Result<usize, R::Error> {
-        let until = at + CHUNK;
-        let mut number = 0..;
-        let mut is_due = || number.next().is_some_and(|number| (at..until).contains(&number));
-        for row in &self.tasks {
-            if is_due() {
-                rows.put_task(row.clone(), checksum(row))?;
-            }
-        }
-        for (kind, name, value) in &self.settings {
-            if is_due() {
-                set(rows, kind, name, Some(value.clone()))?;
-            }
-        }
-        for row in &self.graphs {
-            if is_due() {
-                rows.put_graph(row, graphs::checksum(row))?;
-            }
-        }
-        for (graph, number, entry) in &self.entries {
-            if is_due() {
-                rows.put_entry(*graph, *number, entry, graphs::checksum_of_entry(*graph, *number, entry))?;
-            }
-        }
-        Ok(until)
+    /// Puts some of the tasks.
+    pub(super) fn put_tasks<R: Rows>(rows: &mut R, tasks: &[Row]) -> Result<(), R::Error> {
+        tasks.iter().try_for_each(|row| rows.put_task(row.clone(), checksum(row)))
     }
 
-    pub(super) fn count(&self) -> usize {
-        self.tasks.len() + self.settings.len() + self.graphs.len() + self.entries.len()
+    /// Puts all that is no task.
+    pub(super) fn put_rest<R: Rows>(&self, rows: &mut R) -> Result<(), R::Error> {
+        for (kind, name, value) in &self.settings {
+            set(rows, kind, name, Some(value.clone()))?;
+        }
+        for row in &self.graphs {
+            rows.put_graph(row, graphs::checksum(row))?;
+        }
+        for (graph, number, entry) in &self.entries {
+            rows.put_entry(*graph, *number, entry, graphs::checksum_of_entry(*graph, *number, entry))?;
+        }
+        Ok(())
     }
 }
 
@@ -178,10 +162,8 @@ fn into_file(rows: &AllRows, state_dir: &Path) -> Result<(), StoreError> {
         let transaction = store.connection.transaction()?;
         {
             let mut tables = Tables::of(&transaction)?;
-            let mut at = 0;
-            while at < rows.count() {
-                at = rows.put(&mut tables, at)?;
-            }
+            AllRows::put_tasks(&mut tables, &rows.tasks)?;
+            rows.put_rest(&mut tables)?;
         }
         transaction.commit()
     };

@@ -96,7 +96,7 @@ fn a_controller_that_was_deposed_acknowledges_nothing_and_stands_by() {
     let before = states(&second);
     signal(frozen, Signal::CONT);
     eventually("the old one ends", || first.text("log/controller.log").contains("acknowledges nothing any more"));
-    eventually("it stands by", || first.text("log/controller.log").contains("standing by"));
+    eventually("it stands by", || first.text("log/controller.log").contains("standing by: "));
     eventually("no answer was a promise", || !late.is_running());
     assert_ne!(late.said().code, Some(0));
     assert_eq!(states(&second), before);
