@@ -144,6 +144,7 @@ pub struct Session {
     pub(crate) prepared: BTreeMap<&'static str, Statement>,
     /// What this session knows of the row of the leader.
     pub(crate) leads: Option<crate::lead::Known>,
+    pub(crate) has_standbys: bool,
 }
 
 impl std::fmt::Debug for Session {
@@ -160,7 +161,8 @@ impl Session {
     pub fn open(settings: Settings) -> Result<Self, Error> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::Connect { place: settings.place(), why: error.to_string() })?;
-        let mut session = Self { settings, runtime, client: None, prepared: BTreeMap::new(), leads: None };
+        let mut session =
+            Self { settings, runtime, client: None, prepared: BTreeMap::new(), leads: None, has_standbys: false };
         session.connect()?;
         session.migrate()?;
         Ok(session)
@@ -210,6 +212,12 @@ impl Session {
         self.prepared.clear();
         self.client = Some(client);
         Ok(())
+    }
+
+    /// How long a leader leads after its last commit.
+    #[must_use]
+    pub const fn lease(&self) -> Duration {
+        self.settings.lease
     }
 
     /// How long an answer is waited for: no longer than a lease, after which another controller may lead.

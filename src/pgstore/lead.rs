@@ -1,5 +1,6 @@
 //! The row of the leader: who leads, and commits that only the leader can make.
 
+use std::cell::Cell;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -219,7 +220,10 @@ impl Session {
         if leader.epoch != known.seen.epoch {
             return Err(CommitError::Deposed(format!(
                 "the queue in {place} is led by {} at {} in epoch {}, so epoch {} has ended",
-                leader.owner, leader.address, leader.epoch.number, known.seen.epoch.number
+                leader.home(),
+                leader.address,
+                leader.epoch.number,
+                known.seen.epoch.number
             )));
         }
         if leader.commits < known.seen.commits {
@@ -241,15 +245,20 @@ impl Session {
         self.prepare()?;
         // A statement that the connection has lost is prepared by the next try.
         let prepared = std::mem::take(&mut self.prepared);
+        let count = Cell::new(0_i64);
         let made = self.ask(async |client| {
-            let lead: Columns<'_> = vec![Box::new(epoch), Box::new(seen.commits), Box::new(lease)];
-            let lead = (schema::LEAD_ON, lead);
             // All of them leave in one write, and their answers come in one.
             let mut steps: Vec<Step<'_>> = Vec::with_capacity(statements.len() + 3);
             if !statements.is_empty() {
                 steps.push(Box::pin(client.batch_execute("BEGIN")));
             }
-            for (sql, columns) in std::iter::once(&lead).chain(&statements) {
+            let (count, lead_on) = (&count, &prepared[schema::LEAD_ON]);
+            steps.push(Box::pin(async move {
+                let values: [&(dyn ToSql + Sync); 3] = [&epoch, &seen.commits, &lease];
+                count.set(client.query_one(lead_on, &values).await?.get(0));
+                Ok(())
+            }));
+            for (sql, columns) in &statements {
                 steps.push(Box::pin(execute(client, &prepared[sql], columns)));
             }
             if !statements.is_empty() {
@@ -259,6 +268,9 @@ impl Session {
         });
         if self.client.is_some() {
             self.prepared = prepared;
+        }
+        if made.is_ok() {
+            self.has_standbys = count.get() > 0;
         }
         made
     }
@@ -324,6 +336,22 @@ impl Session {
     pub fn standbys(&mut self) -> Result<Vec<String>, Error> {
         let rows = self.query(async |client| client.query(schema::GET_STANDBYS, &[]).await)?;
         Ok(rows.iter().map(|row| home_of(row.get(0)).to_owned()).collect())
+    }
+
+    /// Ends the queue here, because a copy of it counts from now on: no controller leads it any more.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub fn move_to(&mut self, place: &str) -> Result<(), Error> {
+        let Some(known) = self.leads.take() else { return Ok(()) };
+        let epoch = i64::try_from(known.seen.epoch.number).unwrap_or(i64::MAX);
+        self.query(async |client| client.execute(schema::MOVE, &[&place, &epoch]).await).map(drop)
+    }
+
+    /// Whether other homes waited to lead at the last commit.
+    #[must_use]
+    pub const fn has_standbys(&self) -> bool {
+        self.has_standbys
     }
 
     /// Gives the lease up, so that another controller can lead at once.

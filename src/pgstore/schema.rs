@@ -63,13 +63,14 @@ pub(crate) const MIGRATIONS: [&str; VERSION as usize] = ["
         checksum bigint NOT NULL,
         PRIMARY KEY (graph, number)
     );
-    CREATE FUNCTION lead_on(my_epoch bigint, my_commits bigint, lease_ms bigint) RETURNS void LANGUAGE plpgsql AS $$
+    CREATE FUNCTION lead_on(my_epoch bigint, my_commits bigint, lease_ms bigint) RETURNS bigint LANGUAGE plpgsql AS $$
     BEGIN
         UPDATE leader SET commits = commits + 1, until = clock_timestamp() + lease_ms * interval '1 millisecond'
         WHERE epoch = my_epoch AND commits = my_commits;
         IF NOT FOUND THEN
             RAISE EXCEPTION 'epoch % at commit % does not lead', my_epoch, my_commits USING ERRCODE = 'LL001';
         END IF;
+        RETURN (SELECT count(*) FROM standbys WHERE seen > clock_timestamp() - interval '5 seconds');
     END $$;
 "];
 
@@ -91,6 +92,11 @@ pub(crate) const NEXT_LEADER: &str = "
     UPDATE leader SET epoch = $1, commits = commits + 1, owner = $2, address = $3, since = clock_timestamp(),
         until = clock_timestamp() + $4::bigint * interval '1 millisecond'
     WHERE epoch = $5 AND (until <= clock_timestamp() OR owner = $2)
+";
+
+pub(crate) const MOVE: &str = "
+    UPDATE leader SET commits = commits + 1, owner = 'a copy moved', address = $1, until = clock_timestamp() + interval '1000 years'
+    WHERE epoch = $2
 ";
 
 pub(crate) const STAND_BY: &str = "

@@ -49,7 +49,7 @@ impl StoreSection {
     #[must_use]
     pub fn place(&self, state_dir: &Path) -> String {
         match &self.server {
-            None => state_dir.display().to_string(),
+            None => std::path::absolute(state_dir).unwrap_or_else(|_| state_dir.to_owned()).display().to_string(),
             Some(server) => server.url.clone(),
         }
     }

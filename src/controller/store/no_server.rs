@@ -97,6 +97,10 @@ impl ServerStore {
         match *self {}
     }
 
+    pub(super) fn move_to(&mut self, _: &str) -> Result<(), StoreError> {
+        match *self {}
+    }
+
     pub(super) fn rows_beside_leader(&mut self) -> Result<AllRows, StoreError> {
         match *self {}
     }

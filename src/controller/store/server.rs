@@ -59,6 +59,8 @@ pub struct ServerStore {
     raised: Option<String>,
     /// When this home has told that it stands by.
     stood_by: Option<Mono>,
+    /// When the last commit began.
+    renewed: Option<Mono>,
 }
 
 /// A home's view of the queue and its leader.
@@ -86,7 +88,7 @@ impl ServerStore {
             }
         };
         let (encoder, noted) = (Encoder::default(), Mono::from_nanos(0));
-        Ok(Self { session, encoder, note, note_at, noted, epoch: None, raised: None, stood_by: None })
+        Ok(Self { session, encoder, note, note_at, noted, epoch: None, raised: None, stood_by: None, renewed: None })
     }
 
     /// The server in sentences.
@@ -219,11 +221,27 @@ impl ServerStore {
         for record in records {
             let Ok(()) = rows::write(&mut batch, &mut self.encoder, record);
         }
-        let made = self.session.commit(&batch.0).map_err(CommitError::from);
-        if made.is_ok() {
-            self.see(None);
+        let began = clock::now().mono;
+        match self.session.commit(&batch.0) {
+            Ok(()) => {
+                self.renewed = Some(began);
+                self.see(None);
+                Ok(())
+            }
+            // Its agents and clients would wait here, while another controller leads.
+            Err(pgstore::CommitError::Unknown(why) | pgstore::CommitError::Later(why)) if self.may_be_deposed() => {
+                Err(CommitError::Deposed(format!(
+                    "{why}; the lease of this home has ended, and another one stands by, which may lead now"
+                )))
+            }
+            Err(error) => Err(error.into()),
         }
-        made
+    }
+
+    /// Whether another home may lead, which has stood by and cannot be asked about.
+    fn may_be_deposed(&self) -> bool {
+        let lease = self.session.lease();
+        self.session.has_standbys() && self.renewed.is_none_or(|at| clock::now().mono.since(at) >= lease)
     }
 
     /// All stored data, the tasks in the order of their ids.
@@ -300,9 +318,15 @@ impl ServerStore {
     /// When a controller leads it, or a row differs from what was written.
     pub(super) fn rows(&mut self, state_dir: &Path) -> Result<AllRows, StoreError> {
         self.lead_for_copy(state_dir, None)?;
-        let rows = self.rows_beside_leader();
-        self.resign();
-        rows
+        self.rows_beside_leader()
+    }
+
+    /// Ends this queue, of which a copy counts from now on.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub(super) fn move_to(&mut self, place: &str) -> Result<(), StoreError> {
+        Ok(self.session.move_to(place)?)
     }
 
     /// All rows at one moment.

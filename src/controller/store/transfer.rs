@@ -74,16 +74,23 @@ impl AllRows {
 /// # Errors
 /// When the first one cannot be read, a controller leads one of them, or the second one has rows.
 pub fn transfer(from: &StoreSection, to: &StoreSection, state_dir: &Path) -> Result<usize, StoreError> {
-    let rows = match &from.server {
+    let mut source = from.server.as_ref().map(|server| ServerStore::open(server, state_dir)).transpose()?;
+    let rows = match &mut source {
         None => of_file(state_dir)?,
-        Some(server) => ServerStore::open(server, state_dir)?.rows(state_dir)?,
+        Some(source) => source.rows(state_dir)?,
     };
     let tasks = rows.tasks.len();
-    match &to.server {
-        None => into_file(&rows, state_dir)?,
-        Some(server) => ServerStore::open(server, state_dir)?.take_rows(&rows, state_dir)?,
+    let copied = match &to.server {
+        None => into_file(&rows, state_dir),
+        Some(server) => ServerStore::open(server, state_dir).and_then(|mut store| store.take_rows(&rows, state_dir)),
+    };
+    if let Some(source) = &mut source {
+        match &copied {
+            Ok(()) => source.move_to(&to.place(state_dir))?,
+            Err(_) => source.resign(),
+        }
     }
-    Ok(tasks)
+    copied.map(|()| tasks)
 }
 
 /// Copies the queue of a server into a new file, also while a controller leads it.

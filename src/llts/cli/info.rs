@@ -72,7 +72,12 @@ fn ask(session: &Session) -> Result<Option<Answer>, Failure> {
         },
     };
     let client = Client::secured(config, &endpoint)?;
-    Ok(Some(Answer { agents: client.ask(&stats::agents())?, stats: client.ask(&stats::service())?, endpoint }))
+    match (client.ask(&stats::agents()), client.ask(&stats::service())) {
+        (Ok(agents), Ok(stats)) => Ok(Some(Answer { agents, stats, endpoint })),
+        // The queue tells which home leads, if one does.
+        (Err(_), _) | (_, Err(_)) if config.store.server.is_some() && global.controller()?.is_none() => Ok(None),
+        (Err(error), _) | (_, Err(error)) => Err(error.into()),
+    }
 }
 
 /// The facts about the home and its service that need no request to the controller.

@@ -12,6 +12,10 @@ use crate::port::{Denial, SocketError};
 use base::Mono;
 use proc::clock;
 
+/// How long one of several ways is tried before the next: one to a machine that is gone or frozen says nothing, and a command waits for
+/// three seconds. A handshake takes four ways there and back.
+const WAY_MAX: Duration = Duration::from_millis(1200);
+
 /// Limits of the peer, and how to connect to it.
 #[derive(Clone, Debug)]
 pub struct LinkSettings {
@@ -76,7 +80,10 @@ impl Redialer {
 
     fn dial(&mut self, now: Mono) {
         for (tag, target) in self.targets.iter_mut().enumerate().filter(|(_, target)| target.redial.is_due(now)) {
-            let LinkSettings { limits, security, .. } = self.settings.clone();
+            let LinkSettings { mut limits, security, .. } = self.settings.clone();
+            if target.route.is_a_choice() {
+                limits.handshake_timeout = limits.handshake_timeout.min(WAY_MAX);
+            }
             let settings = Settings { kind: target.kind, limits, security };
             let dialled = match target.route.next() {
                 Next::LooksUp => continue,

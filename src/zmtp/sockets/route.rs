@@ -103,6 +103,11 @@ impl Route {
         }
     }
 
+    /// Whether there are several ways.
+    pub(super) fn is_a_choice(&self) -> bool {
+        self.ways.len() > 1
+    }
+
     /// Whether something is left to try without a pause.
     pub(super) fn has_more(&self) -> bool {
         self.left > 0 || !self.found.is_empty()

@@ -107,6 +107,24 @@ fn a_controller_that_was_deposed_acknowledges_nothing_and_stands_by() {
     first.ends_clean();
 }
 
+/// It cannot know whether the other home leads by now, and keeps neither agents nor clients from it.
+#[test]
+fn a_leader_without_its_server_ends_when_another_home_may_lead() {
+    let mut postgres = Postgres::start();
+    let [first, second] = [(); 2].map(|()| home(&postgres));
+    first.ok("up 1");
+    let mut waiting = standby(&second);
+    // It is counted with the next renewal.
+    let counted = postgres.sql("SELECT commits FROM llts.leader");
+    eventually("a renewal", || postgres.sql("SELECT commits FROM llts.leader") != counted);
+    postgres.kill();
+    eventually("the leader ends", || first.text("log/controller.log").contains("acknowledges nothing any more"));
+    postgres.start_again();
+    eventually("one of them leads", || !waiting.is_running() || first.llts("run -- true").code == Some(0));
+    first.ok("down");
+    second.llts("down");
+}
+
 #[test]
 fn a_server_that_restarts_is_waited_for() {
     let mut postgres = Postgres::start();
@@ -228,6 +246,7 @@ fn a_queue_moves_to_a_server_and_back() {
 
     std::fs::remove_file(sandbox.path("state/tasks.sqlite")).unwrap();
     assert!(sandbox.ok(&back).out.contains("has 3 tasks"));
+    sandbox.llts("up 1").failed(1, "a copy at");
     sandbox.configure("");
     sandbox.ok("up 1");
     assert!(states(&sandbox).contains(&later) && !sandbox.ok("incidents").out.contains("STORE_FROM_ELSEWHERE"));

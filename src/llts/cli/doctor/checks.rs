@@ -160,10 +160,11 @@ fn service(session: &Session) -> Vec<Finding> {
 }
 
 fn ports(session: &Session) -> Vec<Finding> {
-    if session.config.joined_controller().is_some() {
+    let controller = &session.config.controller;
+    // Of several addresses, a controller binds one that its machine has.
+    if session.config.joined_controller().is_some() || controller.first_way().is_some() {
         return Vec::new();
     }
-    let controller = &session.config.controller;
     let ours = Service::read(&session.config.paths.state_dir)
         .filter(|_| supervisor::holder(&session.config.paths.state_dir).is_some());
     let named = [("CONTROLLER_REP_PORT", controller.requests), ("CONTROLLER_PUB_PORT", controller.broadcasts)];
@@ -216,6 +217,9 @@ fn stored(session: &Session) -> Vec<Finding> {
     }
     vec![match store::inspect_at(section, state_dir, |_| {}) {
         Ok(tasks) => Finding::good(format!("{tasks} tasks in {}", section.place(state_dir))),
+        Err(error) if section.server.is_some() => {
+            Finding::bad(error.to_string(), "start the database, or correct the STORE keys of the configuration")
+        }
         Err(error) => Finding::bad(
             error.to_string(),
             "`llts store check` reads all of it, `llts store repair` keeps what can be read",

@@ -65,8 +65,6 @@ const fn needs_attention(kind: IncidentKind) -> bool {
         // It may come and go with every request.
         | IncidentKind::StoreTrouble
         | IncidentKind::Crashed
-        | IncidentKind::Leads
-        | IncidentKind::Deposed
         | IncidentKind::AgentDisk => true,
         // The others are problems of their own while they last, or none.
         IncidentKind::Started
@@ -79,6 +77,8 @@ const fn needs_attention(kind: IncidentKind) -> bool {
         | IncidentKind::Reloaded
         | IncidentKind::SlotsHeld
         | IncidentKind::ClockSkew
+        | IncidentKind::Leads
+        | IncidentKind::Deposed
         | IncidentKind::Outdated => false,
     }
 }
