@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use base::{Epoch, Wall};
 use futures_util::future::join_all;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Statement};
 
@@ -266,6 +267,12 @@ impl Session {
             }
             join_all(steps).await.into_iter().collect()
         });
+        if let Err(Asked::Failed(error)) = &made
+            && error.code() == Some(&SqlState::INVALID_SQL_STATEMENT_NAME)
+        {
+            // A pooler before the server has changed the connection behind it.
+            self.client = None;
+        }
         if self.client.is_some() {
             self.prepared = prepared;
         }
@@ -346,6 +353,12 @@ impl Session {
         let Some(known) = self.leads.take() else { return Ok(()) };
         let epoch = i64::try_from(known.seen.epoch.number).unwrap_or(i64::MAX);
         self.query(async |client| client.execute(schema::MOVE, &[&place, &epoch]).await).map(drop)
+    }
+
+    /// Whether the last question was answered, if with a refusal.
+    #[must_use]
+    pub const fn is_connected(&self) -> bool {
+        self.client.is_some()
     }
 
     /// Whether other homes waited to lead at the last commit.

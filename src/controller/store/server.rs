@@ -241,7 +241,9 @@ impl ServerStore {
     /// Whether another home may lead, which has stood by and cannot be asked about.
     fn may_be_deposed(&self) -> bool {
         let lease = self.session.lease();
-        self.session.has_standbys() && self.renewed.is_none_or(|at| clock::now().mono.since(at) >= lease)
+        !self.session.is_connected()
+            && self.session.has_standbys()
+            && self.renewed.is_none_or(|at| clock::now().mono.since(at) >= lease)
     }
 
     /// All stored data, the tasks in the order of their ids.

@@ -184,6 +184,8 @@ fn places(folder: &Path, way: Way) -> Vec<(&'static str, OsString)> {
         ("LLTS_PROMPT_HOSTED", "false".into()),
         ("LLTS_HTTP_ENABLED", "false".into()),
         ("LLTS_LISTS_DIR", "".into()),
+        // It has nothing to do with a queue that others share.
+        ("LLTS_STORE", "sqlite".into()),
         ("LLTS_STATE_DIR", inside(EPHEMERAL_STATE)),
         ("LLTS_AGENT_WORK_DIR", inside(EPHEMERAL_WORK)),
         ("LLTS_LOG_DIR", inside(EPHEMERAL_LOG)),

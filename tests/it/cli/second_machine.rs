@@ -202,6 +202,9 @@ fn a_server_on_another_machine_is_known_by_its_certificate() {
 #[test]
 fn what_cannot_be_a_store_is_said() {
     let sandbox = Sandbox::new();
+    sandbox.configure("STORE = \"postgresql://llts@%2Fnone/llts\"");
+    // A service for one command has nothing to do with the queue of others.
+    sandbox.ok("run --no-service -- true");
     for (lines, sentence) in [
         ("STORE = \"postgresql://llts@%2Fnone/llts\"", "cannot connect to postgresql:///none/llts"),
         ("STORE = \"postgresql://llts:secret@%2Fnone/llts\"", "STORE_PASSWORD_FILE"),
@@ -217,6 +220,19 @@ fn what_cannot_be_a_store_is_said() {
         );
     }
     sandbox.is_clean();
+}
+
+/// Its kernel may still take connections, and a machine that is gone says nothing at all.
+#[test]
+fn a_command_does_not_wait_for_a_frozen_controller_where_another_one_answers() {
+    let sandbox = Sandbox::up(1);
+    let service: serde_json::Value = serde_json::from_str(&sandbox.text("state/service.json")).unwrap();
+    let port = service["controller"].as_str().unwrap().rsplit_once(':').unwrap().1.to_owned();
+    let _frozen = std::net::TcpListener::bind((own_ip(), port.parse().unwrap())).unwrap();
+    let mut list = sandbox.command(&format!("--controller tcp://{}:{port},127.0.0.1:{port} list", own_ip()));
+    // Shorter than a handshake may take.
+    list.env("LLTS_ZMQ_RECV_TIMEOUT", "8000").said().ok();
+    sandbox.ends_clean();
 }
 
 #[test]
