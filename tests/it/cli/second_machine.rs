@@ -230,8 +230,7 @@ fn a_command_does_not_wait_for_a_frozen_controller_where_another_one_answers() {
     let port = service["controller"].as_str().unwrap().rsplit_once(':').unwrap().1.to_owned();
     let _frozen = std::net::TcpListener::bind((own_ip(), port.parse().unwrap())).unwrap();
     let mut list = sandbox.command(&format!("--controller tcp://{}:{port},127.0.0.1:{port} list", own_ip()));
-    // Shorter than a handshake may take.
-    list.env("LLTS_ZMQ_RECV_TIMEOUT", "8000").said().ok();
+    list.env("LLTS_HANDSHAKE_TIMEOUT", "60000").said().ok();
     sandbox.ends_clean();
 }
 
