@@ -74,14 +74,14 @@ impl<R: Clone> Sequencer<R> {
     pub fn handle_trouble(&mut self, now: Now, why: &str, records: Vec<Record>, is_missing: bool) -> bool {
         let Some(deferred) = self.commits.handle_trouble(now.mono, records) else { return false };
         self.trouble = Some((now.wall, why.to_owned()));
-        if is_missing {
-            deferred.into_iter().for_each(|message| self.commits.hold(message));
-            self.controller.handle_store(Some(why.to_owned()));
-            return true;
-        }
         // Those of this turn, too: one may be a second answer about a task that is withdrawn here.
         let batch = std::mem::take(&mut self.batch);
         let messages: Vec<_> = deferred.into_iter().chain(batch.into_messages()).collect();
+        if is_missing {
+            messages.into_iter().for_each(|message| self.hold_or_refuse(now, message, None));
+            self.controller.handle_store(Some(why.to_owned()));
+            return true;
+        }
         // A later task that waits for an earlier one is withdrawn before it. A submit that was repeated goes before its repetition,
         // which would be held for a task that is gone otherwise.
         let mut refusals: Vec<_> =
