@@ -48,12 +48,6 @@ impl Batch {
         self.graphs.insert(micros, None);
     }
 
-    /// The number of rows.
-    #[must_use]
-    pub fn rows(&self) -> usize {
-        self.tasks.len() + self.settings.len() + self.graphs.len() + self.entries.len()
-    }
-
     /// The statements in order, each with its columns.
     pub(crate) fn statements(&self) -> Vec<(&'static str, Columns<'_>)> {
         let put: Vec<_> = self.tasks.values().flatten().collect();

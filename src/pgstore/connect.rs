@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::config::StoreServer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
@@ -18,28 +19,14 @@ use crate::error::said;
 use crate::tls::Secured;
 use crate::{ANSWER_MAX, Error, schema};
 
-/// Where the store is, and how a connection to it is secured.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// `postgresql://USER@HOST:PORT/DATABASE`, without a password.
-    pub url: String,
-    /// The schema with the tables.
-    pub schema: String,
-    /// The file with the password.
-    pub password_file: Option<PathBuf>,
-    /// The certificates that the server is checked with: TLS is used, and nothing else.
-    pub ca_file: Option<PathBuf>,
-    /// The certificate of this client, and its key.
-    pub certificate: Option<(PathBuf, PathBuf)>,
-    /// How long a leader that says nothing goes on leading.
-    pub lease: Duration,
-}
+/// Where the queue is, and how a connection to it is secured.
+#[derive(Debug)]
+pub(crate) struct Server(pub(crate) StoreServer);
 
-impl Settings {
+impl Server {
     /// The server in sentences: host and database, without anything secret.
-    #[must_use]
-    pub fn place(&self) -> String {
-        let Ok(config) = self.url.parse::<Config>() else { return self.url.clone() };
+    fn place(&self) -> String {
+        let Ok(config) = self.0.url.parse::<Config>() else { return self.0.url.clone() };
         let ports = config.get_ports();
         let hosts = config.get_hosts().iter().enumerate().map(|(number, host)| match host {
             Host::Tcp(name) => {
@@ -53,18 +40,10 @@ impl Settings {
         format!("postgresql://{}/{database}", hosts.join(","))
     }
 
-    /// Checks the settings without connecting.
-    ///
-    /// # Errors
-    /// [`Error::Setting`]
-    pub fn check(&self) -> Result<(), Error> {
-        self.config().and_then(|config| self.tls(&config)).map(drop)
-    }
-
     fn config(&self) -> Result<Config, Error> {
         let url = |what: String| Error::Setting { key: "STORE", what };
         let mut config: Config =
-            self.url.parse().map_err(|error| url(format!("{:?} is no URL of PostgreSQL: {error}", self.place())))?;
+            self.0.url.parse().map_err(|error| url(format!("{:?} is no URL of PostgreSQL: {error}", self.place())))?;
         if config.get_password().is_some() {
             return Err(url(
                 "it has a password, which `llts config` and logs would show; put it into a file of mode 600, and name that with \
@@ -72,7 +51,7 @@ impl Settings {
                     .to_owned(),
             ));
         }
-        if let Some(file) = &self.password_file {
+        if let Some(file) = &self.0.password_file {
             let bad = |what: String| Error::Setting { key: "STORE_PASSWORD_FILE", what };
             let unreadable = |error| bad(format!("cannot read {}: {error}", file.display()));
             if fs::metadata(file).map_err(unreadable)?.mode() & 0o077 != 0 {
@@ -82,9 +61,9 @@ impl Settings {
         }
         config.application_name("llts");
         if config.get_connect_timeout().is_none() {
-            config.connect_timeout(self.lease.min(ANSWER_MAX));
+            config.connect_timeout(self.0.lease.min(ANSWER_MAX));
         }
-        config.tcp_user_timeout(self.lease.min(ANSWER_MAX)).keepalives_idle(self.lease);
+        config.tcp_user_timeout(self.0.lease.min(ANSWER_MAX)).keepalives_idle(self.0.lease);
         Ok(config)
     }
 
@@ -93,7 +72,7 @@ impl Settings {
             Host::Tcp(name) => name != "localhost" && !name.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback()),
             Host::Unix(_) => false,
         });
-        let Some(file) = &self.ca_file else {
+        let Some(file) = &self.0.ca_file else {
             if config.get_ssl_mode() == SslMode::Require || (is_remote && config.get_ssl_mode() != SslMode::Disable) {
                 let what = format!(
                     "is empty, so the server at {} cannot be checked; name the file with the certificate of its authority, or let \
@@ -119,7 +98,7 @@ impl Settings {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
         let builder = builder.map_err(|error| unreadable("STORE_CA_FILE", file, &error))?.with_root_certificates(roots);
-        let config = match &self.certificate {
+        let config = match &self.0.certificate {
             None => builder.with_no_client_auth(),
             Some((certificate, key)) => {
                 let chain = certificates("STORE_CERTIFICATE_FILE", certificate)?;
@@ -136,7 +115,7 @@ impl Settings {
 
 /// One connection, for one thread.
 pub struct Session {
-    pub(crate) settings: Settings,
+    pub(crate) server: Server,
     pub(crate) runtime: Runtime,
     /// None after a failure: the next use connects again.
     pub(crate) client: Option<Client>,
@@ -149,7 +128,7 @@ pub struct Session {
 
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Session").field(&self.settings.place()).finish()
+        f.debug_tuple("Session").field(&self.server.place()).finish()
     }
 }
 
@@ -158,11 +137,12 @@ impl Session {
     ///
     /// # Errors
     /// When the server cannot be reached, refuses, or has tables of a newer version.
-    pub fn open(settings: Settings) -> Result<Self, Error> {
+    pub fn open(server: StoreServer) -> Result<Self, Error> {
+        let server = Server(server);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| Error::Connect { place: settings.place(), why: error.to_string() })?;
+        let runtime = runtime.map_err(|error| Error::Connect { place: server.place(), why: error.to_string() })?;
         let mut session =
-            Self { settings, runtime, client: None, prepared: BTreeMap::new(), leads: None, has_standbys: false };
+            Self { server, runtime, client: None, prepared: BTreeMap::new(), leads: None, has_standbys: false };
         session.connect()?;
         session.migrate()?;
         Ok(session)
@@ -171,7 +151,7 @@ impl Session {
     /// The server in sentences.
     #[must_use]
     pub fn place(&self) -> String {
-        self.settings.place()
+        self.server.place()
     }
 
     /// Connects where that is necessary.
@@ -179,10 +159,10 @@ impl Session {
         if self.client.as_ref().is_some_and(|client| !client.is_closed()) {
             return Ok(());
         }
-        let config = self.settings.config()?;
-        let tls = self.settings.tls(&config)?;
-        let schema = self.settings.schema.clone();
-        let place = self.settings.place();
+        let config = self.server.config()?;
+        let tls = self.server.tls(&config)?;
+        let schema = self.server.0.schema.clone();
+        let place = self.server.place();
         let connected = self.runtime.block_on(async move {
             let client = match tls {
                 Some(tls) => {
@@ -217,12 +197,12 @@ impl Session {
     /// How long a leader leads after its last commit.
     #[must_use]
     pub const fn lease(&self) -> Duration {
-        self.settings.lease
+        self.server.0.lease
     }
 
     /// How long an answer is waited for: no longer than a lease, after which another controller may lead.
     pub(crate) fn patience(&self) -> Duration {
-        self.settings.lease.min(ANSWER_MAX)
+        self.server.0.lease.min(ANSWER_MAX)
     }
 
     /// Runs a future of this connection, as long as patience lasts; the connection is given up after that, and after an error that is
@@ -270,7 +250,7 @@ impl Session {
     }
 
     fn migrate(&mut self) -> Result<(), Error> {
-        let schema = self.settings.schema.clone();
+        let schema = self.server.0.schema.clone();
         let found = self.query(async |client| {
             let encoding: String = client.query_one("SHOW server_encoding", &[]).await?.get(0);
             let has_tables: bool = client.query_one(schema::HAS_VERSION, &[]).await?.get(0);

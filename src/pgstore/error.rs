@@ -42,7 +42,7 @@ pub enum Error {
     Silent {
         /// The server.
         place: String,
-        /// How long.
+        /// The time without an answer.
         seconds: u64,
     },
     /// A later version of this program has made the tables.

@@ -101,7 +101,7 @@ impl Session {
     /// # Errors
     /// [`Error::Stale`], and when the server does not answer.
     pub fn lead(&mut self, claim: &Claim) -> Result<Result<Epoch, Leader>, Error> {
-        let lease = i64::try_from(self.settings.lease.as_millis()).unwrap_or(i64::MAX);
+        let lease = i64::try_from(self.server.0.lease.as_millis()).unwrap_or(i64::MAX);
         let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         loop {
             let found = self.leader()?;
@@ -241,7 +241,7 @@ impl Session {
 
     fn try_commit(&mut self, seen: Seen, batch: &Batch) -> Result<(), Asked> {
         let statements = batch.statements();
-        let lease = i64::try_from(self.settings.lease.as_millis()).unwrap_or(i64::MAX);
+        let lease = i64::try_from(self.server.0.lease.as_millis()).unwrap_or(i64::MAX);
         let epoch = i64::try_from(seen.epoch.number).unwrap_or(i64::MAX);
         self.prepare()?;
         // A statement that the connection has lost is prepared by the next try.

@@ -30,7 +30,7 @@ mod tls;
 use std::time::Duration;
 
 pub use batch::Batch;
-pub use connect::{Session, Settings};
+pub use connect::Session;
 pub use error::{CommitError, Error};
 pub use lead::{Claim, Leader, Seen};
 pub use read::{Checked, Entry, Rest, Setting};

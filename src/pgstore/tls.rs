@@ -1,7 +1,7 @@
 //! TLS by rustls for a connection of `tokio-postgres`.
 //!
 //! The crate that does the same also reads the certificate for channel binding, with a reader of its own, which costs a first build more
-//! than `rustls` takes here. The server is known by its certificate, which [`crate::Settings`] demands.
+//! than `rustls` takes here. The server is known by its certificate, which STORE_CA_FILE has to vouch for.
 
 use std::future::Future;
 use std::io;

@@ -20,7 +20,7 @@ use api::wire::record::{Encoder, Row};
 use api::wire::rules::Rules;
 use base::{Epoch, IncidentKind, Mono, TaskRecord};
 pub use pgstore::Leader;
-use pgstore::{Batch, Claim, Seen, Session, Settings};
+use pgstore::{Batch, Claim, Seen, Session};
 use proc::files::state_file;
 use proc::{clock, incidents};
 
@@ -63,19 +63,13 @@ pub struct ServerStore {
     renewed: Option<Mono>,
 }
 
-/// A home's view of the queue and its leader.
-pub(super) fn settings_of(server: &StoreServer) -> Settings {
-    let StoreServer { url, schema, password_file, ca_file, certificate, lease } = server.clone();
-    Settings { url, schema, password_file, ca_file, certificate, lease }
-}
-
 impl ServerStore {
     /// Connects, without leading. Tables are made where there are none.
     ///
     /// # Errors
     /// When the server cannot be reached, or its tables cannot be used.
     pub fn open(server: &StoreServer, state_dir: &Path) -> Result<Self, StoreError> {
-        let session = Session::open(settings_of(server))?;
+        let session = Session::open(server.clone())?;
         let note_at = state_dir.join(NOTE);
         let machine = machine();
         let note = state_file::read::<Note>(&note_at).ok();
