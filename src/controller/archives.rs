@@ -9,29 +9,34 @@
 //! | `<sha-256>.damaged` | a version whose bytes have changed; it is never served |
 //! | `log` | the pushed names, and those of the tools folder: a line for each change, appended and synced |
 //! | `.new` | a version that is being copied from the tools folder |
+//! | `.fetched-<sha-256>` | the first part of a file that comes from the [`mirror`] |
 //!
 //! A version appears under its name by one rename, after its digest was found right. Before the first byte of it is sent, it
 //! is read once in each life of the controller, and again when its file has changed or an agent has received other bytes. A
 //! large one is read in steps, between which other orders are carried out. One thread owns the folder ([`thread`]); which versions are there is the concern of the engine.
+//! Where other machines may lead the queue, a file or a name is told to be there when the mirror has it too.
 
 mod defects;
 mod intake;
 mod log;
+mod mirror;
 mod pushes;
 mod reads;
 mod thread;
 mod uploads;
 mod watch;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, File};
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 pub use defects::{Defective, defective};
+pub use mirror::{Mirror, fetch_all, send_all};
 pub use thread::{Archives, ArchivesError};
 
 use crate::engine::StoredTools;
@@ -39,7 +44,7 @@ use api::archives_dir::{INCOMING, dir_in, folder_identity};
 use api::tools::{Limits, survey};
 use api::wire::{Refusal, tool_manifest};
 use base::code::Code;
-use base::{ToolDigest, ToolManifest, ToolName, ToolPaths};
+use base::{HeldTool, ToolDigest, ToolManifest, ToolName, ToolPaths};
 use proc::files::disk_room::{self, above_reserve};
 use proc::files::file_digest::digest_of;
 use proc::files::file_stamp::FileStamp;
@@ -58,43 +63,95 @@ struct ArchiveStore {
     checking: BTreeMap<ToolDigest, (FileStamp, uploads::Upload)>,
     log: log::PushLog,
     uploads: uploads::Uploads,
+    /// Where other machines find what is here.
+    mirrored: Option<mirror::Mirrored>,
+    /// The files that are to be sent there beside other work.
+    unsent: BTreeSet<ToolDigest>,
+    /// The tools of the tools folder whose archives are here, and could not be sent.
+    unsent_tools: BTreeSet<ToolName>,
 }
 
 impl ArchiveStore {
     /// Makes the folder if it is missing.
-    fn open(state_dir: &Path, tools_dir: PathBuf, limits: Limits, disk_reserve: u64) -> io::Result<Self> {
+    fn open(
+        state_dir: &Path,
+        tools_dir: PathBuf,
+        limits: Limits,
+        disk_reserve: u64,
+        mirror: Option<Box<dyn Mirror>>,
+    ) -> io::Result<Self> {
         let dir = dir_in(state_dir);
         DirBuilder::new().mode(0o700).recursive(true).create(dir.join(INCOMING))?;
-        let log = log::PushLog::open(&dir)?;
+        let mut mirrored = mirror.map(mirror::Mirrored::open).transpose()?;
+        let log = log::PushLog::open(&dir, mirrored.as_mut())?;
         let (verified, checking, uploads) = (BTreeMap::new(), BTreeMap::new(), uploads::Uploads::default());
-        let mut store = Self { dir, tools_dir, limits, disk_reserve, verified, checking, log, uploads };
+        let (unsent, unsent_tools) = (BTreeSet::new(), BTreeSet::new());
+        let mut store = Self {
+            dir,
+            tools_dir,
+            limits,
+            disk_reserve,
+            verified,
+            checking,
+            log,
+            uploads,
+            mirrored,
+            unsent,
+            unsent_tools,
+        };
         store.remove_abandoned()?;
         store.note_gone();
         Ok(store)
     }
 
     /// The versions, the pushed names and the identity of the tools folder.
-    fn stored(&self) -> io::Result<StoredTools> {
+    fn stored(&mut self) -> io::Result<StoredTools> {
         let mut stored = StoredTools {
             folder: folder_identity(&self.tools_dir),
             store: folder_identity(&self.dir),
             ..StoredTools::default()
         };
-        for entry in fs::read_dir(&self.dir)? {
-            let entry = entry?;
-            let digest = entry.file_name().to_str().and_then(|name| name.parse::<ToolDigest>().ok());
-            let metadata = entry.metadata()?;
-            stored.held.extend(digest.filter(|_| metadata.is_file()).map(|digest| (digest, metadata.len())));
+        let mut held = self.files()?;
+        if let Some(mirrored) = &self.mirrored {
+            let is_unsent = |digest: &ToolDigest| !mirrored.files().contains_key(digest);
+            self.unsent = held.keys().copied().filter(is_unsent).collect();
+            held.extend(mirrored.files());
         }
-        for held in self.log.present() {
+        stored.held = held.into_iter().collect();
+        for held in self.names() {
             // A version that is gone is not offered; its name is kept, so that the same archive can be pushed again.
-            let found = File::open(self.path(&held.digest))
-                .ok()
-                .and_then(|file| look_into(&file, &held.name, &self.limits).ok());
-            let held = found.map(|(manifest, paths)| base::HeldTool { manifest, paths, ..held.clone() });
+            let is_there = self.path(&held.digest).exists() || self.is_right(&held.digest)?;
+            let file = is_there.then(|| File::open(self.path(&held.digest)).ok()).flatten();
+            let found = file.and_then(|file| look_into(&file, &held.name, &self.limits).ok());
+            let held = found.map(|(manifest, paths)| HeldTool { manifest, paths, ..held });
             stored.pushed.extend(held);
         }
         Ok(stored)
+    }
+
+    /// The files of the folder, each with its size in bytes.
+    fn files(&self) -> io::Result<BTreeMap<ToolDigest, u64>> {
+        let mut files = BTreeMap::new();
+        for entry in fs::read_dir(&self.dir)? {
+            let entry = entry?;
+            if entry.file_name().as_bytes().starts_with(mirror::FETCHED.as_bytes()) {
+                fs::remove_file(entry.path())?;
+                continue;
+            }
+            let digest = entry.file_name().to_str().and_then(|name| name.parse::<ToolDigest>().ok());
+            let metadata = entry.metadata()?;
+            files.extend(digest.filter(|_| metadata.is_file()).map(|digest| (digest, metadata.len())));
+        }
+        Ok(files)
+    }
+
+    /// What each name stands for beside the tools folder: what was pushed, and what the folders of other machines had.
+    fn names(&self) -> Vec<HeldTool> {
+        let is_ours = |tool: &ToolName| self.tools_dir.join(tool.archive_name()).exists();
+        let elsewhere = self.log.of_folder().filter(|held| *held.by != *self.by() && !is_ours(&held.name));
+        let mut names: BTreeMap<&ToolName, &HeldTool> = self.log.present().map(|held| (&held.name, held)).collect();
+        names.extend(elsewhere.map(|held| (&held.name, held)));
+        names.into_values().cloned().collect()
     }
 
     /// The sentence of a disk that has no more room than its reserve.
@@ -119,6 +176,34 @@ impl ArchiveStore {
         File::open(&self.dir)?.sync_all()?;
         self.verified.insert(*digest, FileStamp::from(&fs::metadata(self.path(digest))?));
         Ok(())
+    }
+
+    /// Sends a step of a file to the mirror. Whether that has all of it.
+    fn send(&mut self, digest: &ToolDigest) -> io::Result<bool> {
+        let path = self.path(digest);
+        self.mirrored.as_mut().map_or(Ok(true), |mirrored| mirrored.send(digest, &path))
+    }
+
+    /// Sends an archive to the mirror.
+    fn send_all(&mut self, digest: &ToolDigest) -> io::Result<()> {
+        while !self.send(digest)? {}
+        Ok(())
+    }
+
+    /// Sends a step of the files that only this folder has. Whether some are left.
+    fn send_on(&mut self) -> bool {
+        let Some(&digest) = self.unsent.first() else { return false };
+        match self.send(&digest) {
+            Ok(false) => {}
+            Ok(true) => drop(self.unsent.remove(&digest)),
+            // It was discarded meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => drop(self.unsent.remove(&digest)),
+            Err(error) => {
+                ::log::warn!("the file {} is not sent to the store of the queue yet: {error}", digest.short());
+                return false;
+            }
+        }
+        !self.unsent.is_empty()
     }
 }
 

@@ -36,8 +36,8 @@ use super::door::{Address, Change, Doors, Request, ZmtpDoor};
 use super::history::History;
 use super::hosted::{Guest, Host, House};
 use super::metrics::Metrics;
-use super::store::{CommitError, Writer};
-use crate::engine::{Controller, Departure, Record, Route, Sequencer};
+use super::store::{CommitError, Store, Writer};
+use crate::engine::{Controller, Departure, Record, Route, Sequencer, Stored};
 use api::config::Config;
 use api::reload::Reload;
 use api::tools::Limits;
@@ -49,6 +49,7 @@ use api::wire::publish;
 use api::wire::reply::Reply;
 use api::wire::requests::{FromAgent, Message, Request as Ask, graph, job};
 use api::wire::rights::Repeated;
+use api::wire::rules::Rules;
 use base::words::kind;
 use base::{GraphChange, IncidentKind, JobStatus, Mono, Now, span};
 use proc::files::disk_room;
@@ -87,15 +88,7 @@ pub fn run(
     let ports = transport::bind(config, watchable, descriptors, before)?;
     let rules = settings::rules(config, &[ports.requests(), ports.broadcasts()]);
     let mut pusher = Pusher::start(settings::push(config, &rules), transport::push_keys(config)?)?;
-    let mut stored = store.load(&rules)?;
-    let tools_dir = std::path::absolute(&config.paths.tools_dir)?;
-    let (archives, tools) =
-        Archives::start(&config.paths.state_dir, &tools_dir, Limits::from(&config.archive), config.tools.disk_reserve)?;
-    stored.tools = tools;
-    let (epoch, raised) =
-        store.begin_epoch(&config.paths.state_dir, stored.epoch, clock::now().wall, rand::random())?;
-    (stored.epoch, stored.raised) = (epoch, raised);
-    log::info!("{} tasks are stored", stored.tasks.len());
+    let (stored, archives) = load(config, &mut store, &rules)?;
     let page_bytes = PageBytes(config.controller.details_bytes_max);
     let (history, feed) =
         History::start(&config.paths.state_dir, settings::history(config), clock::now(), &stored.tasks)?;
@@ -146,6 +139,21 @@ pub fn run(
         (None, _) | (_, Ending::Stopped | Ending::Idle) => {}
     }
     Ok(())
+}
+
+/// Reads what is stored, which may take longer than a lease.
+fn load(config: &Config, store: &mut Store, rules: &Rules) -> Result<(Stored, Archives), ControllerError> {
+    let state_dir = &config.paths.state_dir;
+    let _lease = store.keep_lease()?;
+    let mut stored = store.load(rules)?;
+    let tools_dir = std::path::absolute(&config.paths.tools_dir)?;
+    let (limits, mirror) = (Limits::from(&config.archive), store.mirror(state_dir)?);
+    let (archives, tools) = Archives::start(state_dir, &tools_dir, limits, config.tools.disk_reserve, mirror)?;
+    stored.tools = tools;
+    let (epoch, raised) = store.begin_epoch(state_dir, stored.epoch, clock::now().wall, rand::random())?;
+    (stored.epoch, stored.raised) = (epoch, raised);
+    log::info!("{} tasks are stored", stored.tasks.len());
+    Ok((stored, archives))
 }
 
 struct Service {

@@ -42,7 +42,7 @@ pub use self::place::{Queue, Store};
 use self::promise::{Cut, Promise, Teller};
 pub use self::repair::Salvage;
 use self::rows::Rows;
-pub use self::server::{Leader, ServerStore};
+pub use self::server::{Keeper, Leader, ServerStore};
 pub use self::transfer::{export, inspect_at, transfer};
 use self::wal::LogEnd;
 pub use self::writer::{Outcome, Writer};

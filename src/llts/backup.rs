@@ -191,6 +191,7 @@ impl Backup<'_> {
         let state = self.dir.join(STATE);
         self.make_folder(&state)?;
         store::export(&config.store, state_dir, &state)?;
+        self.list_archives()?;
         let mut needed = BTreeSet::new();
         let tasks = store::inspect(&state, |record| {
             if record.phase() < Phase::Finished {
@@ -232,6 +233,18 @@ impl Backup<'_> {
             let is_log = name == TOOL_LOG;
             if is_log || name.parse::<ToolDigest>().is_ok() {
                 self.add(&from.join(&name), &to.join(&name))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes the archives that came with the queue.
+    fn list_archives(&mut self) -> Result<(), BackupError> {
+        let archives = dir_in(Path::new(STATE));
+        for name in names(&self.dir.join(&archives))? {
+            let path = archives.join(name);
+            if !self.files.iter().any(|listed| listed.path == path) {
+                self.list(&path)?;
             }
         }
         Ok(())

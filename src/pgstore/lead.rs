@@ -320,6 +320,16 @@ impl Session {
         self.query(async |client| client.execute(schema::SET_ADDRESS, &[&address, &epoch]).await).map(drop)
     }
 
+    /// Renews the lease of another session, which is busy.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub fn renew(&mut self, epoch: Epoch) -> Result<(), Error> {
+        let lease = i64::try_from(self.server.0.lease.as_millis()).unwrap_or(i64::MAX);
+        let epoch = i64::try_from(epoch.number).unwrap_or(i64::MAX);
+        self.query(async |client| client.execute(schema::RENEW, &[&lease, &epoch]).await).map(drop)
+    }
+
     /// Tells that a home waits to lead; it says so again at least every second.
     ///
     /// # Errors

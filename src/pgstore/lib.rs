@@ -22,6 +22,7 @@
 mod batch;
 mod connect;
 mod error;
+mod files;
 mod lead;
 mod read;
 mod schema;
@@ -32,6 +33,7 @@ use std::time::Duration;
 pub use batch::Batch;
 pub use connect::Session;
 pub use error::{CommitError, Error};
+pub use files::PART_BYTES;
 pub use lead::{Claim, Leader, Seen};
 pub use read::{Checked, Entry, Rest, Setting};
 

@@ -1,7 +1,7 @@
 //! The tables, and their migration.
 
 /// The version that this program writes.
-pub(crate) const VERSION: i32 = 1;
+pub(crate) const VERSION: i32 = 2;
 
 /// The SQLSTATE with which the server refuses a commit of a controller that does not lead.
 pub(crate) const NOT_LEADING: &str = "LL001";
@@ -11,7 +11,8 @@ pub(crate) const HAS_VERSION: &str = "SELECT to_regclass('version') IS NOT NULL"
 pub(crate) const GET_VERSION: &str = "SELECT number FROM version";
 
 /// One script for each version, applied to the previous one.
-pub(crate) const MIGRATIONS: [&str; VERSION as usize] = ["
+pub(crate) const MIGRATIONS: [&str; VERSION as usize] = [
+    "
     CREATE TABLE version (number integer NOT NULL);
     INSERT INTO version VALUES (1);
     CREATE TABLE leader (
@@ -72,7 +73,26 @@ pub(crate) const MIGRATIONS: [&str; VERSION as usize] = ["
         END IF;
         RETURN (SELECT count(*) FROM standbys WHERE seen > clock_timestamp() - interval '5 seconds');
     END $$;
-"];
+",
+    "
+    CREATE TABLE files (
+        digest text PRIMARY KEY, -- SHA-256 of an archive of a tool, or of a file of a task
+        bytes  bigint NOT NULL
+    );
+    CREATE TABLE file_parts (
+        digest text NOT NULL,    -- of a file that is in files, or arrives
+        number bigint NOT NULL,  -- from 0
+        part   bytea NOT NULL,
+        PRIMARY KEY (digest, number)
+    );
+    -- Archives are packed already.
+    ALTER TABLE file_parts ALTER COLUMN part SET STORAGE EXTERNAL;
+    CREATE TABLE tool_log (
+        number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        line   text NOT NULL     -- a change of what the name of a tool stands for, as JSON
+    );
+",
+];
 
 pub(crate) const LEAD_ON: &str = "SELECT lead_on($1, $2, $3)";
 
@@ -111,6 +131,9 @@ pub(crate) const GET_STANDBYS: &str =
     "SELECT owner FROM standbys WHERE seen > clock_timestamp() - interval '5 seconds' ORDER BY since";
 
 pub(crate) const SET_ADDRESS: &str = "UPDATE leader SET address = $1 WHERE epoch = $2";
+
+pub(crate) const RENEW: &str =
+    "UPDATE leader SET until = clock_timestamp() + $1::bigint * interval '1 millisecond' WHERE epoch = $2";
 
 pub(crate) const RESIGN: &str = "UPDATE leader SET until = clock_timestamp() WHERE epoch = $1";
 
@@ -164,3 +187,31 @@ pub(crate) const GET_GRAPHS: &str =
     "SELECT micros, id, submitted_at, submitted, terms, document, checksum FROM graphs ORDER BY micros";
 
 pub(crate) const GET_ENTRIES: &str = "SELECT graph, number, entry, checksum FROM graph_entries ORDER BY graph, number";
+
+pub(crate) const GET_FILES: &str = "SELECT digest, bytes FROM files";
+
+pub(crate) const PUT_PART: &str = "
+    INSERT INTO file_parts VALUES ($1, $2, $3) ON CONFLICT (digest, number) DO UPDATE SET part = excluded.part
+";
+
+pub(crate) const PUT_FILE: &str = "
+    INSERT INTO files SELECT $1::text, $2::bigint WHERE (SELECT count(*) FROM file_parts WHERE digest = $1) = $3
+    ON CONFLICT (digest) DO UPDATE SET bytes = excluded.bytes
+";
+
+pub(crate) const GET_PART: &str = "SELECT part FROM file_parts WHERE digest = $1 AND number = $2";
+
+pub(crate) const REMOVE_FILE: &str = "
+    WITH leads AS (SELECT FROM leader WHERE epoch = $1 FOR SHARE),
+        gone AS (DELETE FROM files WHERE digest = $2 AND EXISTS (SELECT FROM leads)),
+        gone_parts AS (DELETE FROM file_parts WHERE digest = $2 AND EXISTS (SELECT FROM leads))
+    SELECT EXISTS (SELECT FROM leads)
+";
+
+pub(crate) const REMOVE_LOOSE_PARTS: &str =
+    "DELETE FROM file_parts WHERE NOT EXISTS (SELECT FROM files WHERE files.digest = file_parts.digest)";
+
+pub(crate) const GET_TOOL_LOG: &str = "SELECT line FROM tool_log ORDER BY number";
+
+pub(crate) const ADD_TO_TOOL_LOG: &str =
+    "INSERT INTO tool_log (line) SELECT $1::text FROM (SELECT FROM leader WHERE epoch = $2 FOR SHARE) AS leads";

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::sync::Arc;
 
 use super::{ArchiveStore, digest_of};
 use api::tools::{ToolError, open_archive};
@@ -36,35 +37,47 @@ pub(super) struct Seen {
 }
 
 impl ArchiveStore {
-    /// Reads the archive of a tool into the store.
-    pub(super) fn take(&mut self, tool: &ToolName) -> Taken {
+    /// The origin of the versions of the tools folder.
+    pub(super) fn by(&self) -> Arc<str> {
+        match &self.mirrored {
+            None => BY.into(),
+            Some(mirrored) => format!("{BY} of {}", mirrored.home()).into(),
+        }
+    }
+
+    /// Reads the archive of a tool into the store; `None` if it is there, and could not be sent to the mirror.
+    pub(super) fn take(&mut self, tool: &ToolName) -> Option<Taken> {
         let mut seen = None;
         for _ in 0..ATTEMPTS {
             match self.take_once(tool, &mut seen) {
-                Ok(Some(held)) => return Taken { held, seen },
+                Ok(Some(held)) => return Some(Taken { held, seen }),
                 Ok(None) => {}
-                Err(Defect::Missing) => return Taken { held: None, seen: None },
+                Err(Defect::Missing) => return Some(Taken { held: None, seen: None }),
+                Err(Defect::Unsent(why)) => {
+                    log::warn!("the archive of tool {tool} is not sent to the store of the queue yet: {why}");
+                    return None;
+                }
                 Err(Defect::Other(why)) => {
                     log::warn!(
                         "{} is not offered to agents that lack it: {why}",
                         self.tools_dir.join(tool.archive_name()).display()
                     );
-                    return Taken { held: None, seen };
+                    return Some(Taken { held: None, seen });
                 }
             }
         }
-        Taken { held: None, seen: None }
+        Some(Taken { held: None, seen: None })
     }
 
     /// Records what the archive of a tool in the folder makes its name stand for, unless the log says the same already.
     pub(super) fn note_folder(&mut self, tool: &ToolName, held: Option<(ToolDigest, u64)>) {
         let digest = held.map(|(digest, _)| digest);
-        if self.log.in_folder(tool) == digest {
+        if self.log.in_folder(tool).map(|held| held.digest) == digest {
             return;
         }
         let (at, size) = (clock::now().wall, held.map_or(0, |(_, size)| size));
-        let row = ToolLogRow { at, tool: tool.clone(), digest, size, by: BY.into(), is_of_folder: true };
-        if let Err(error) = self.log.append(row) {
+        let row = ToolLogRow { at, tool: tool.clone(), digest, size, by: self.by(), is_of_folder: true };
+        if let Err(error) = self.log.append(row, self.mirrored.as_mut()) {
             log::warn!(
                 "cannot record in the log of tool {tool} that its archive in AGENT_TOOLS_DIR has changed: {error}"
             );
@@ -77,7 +90,9 @@ impl ArchiveStore {
             let there = fs::symlink_metadata(self.tools_dir.join(tool.archive_name()));
             there.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
         };
-        let gone: Vec<ToolName> = self.log.names_in_folder().filter(is_gone).cloned().collect();
+        let own = self.by();
+        let ours = self.log.of_folder().filter(|held| held.by == own).map(|held| &held.name);
+        let gone: Vec<ToolName> = ours.filter(is_gone).cloned().collect();
         gone.iter().for_each(|tool| self.note_folder(tool, None));
     }
 
@@ -107,19 +122,22 @@ impl ArchiveStore {
             }
             self.publish(&new, &digest)?;
         }
+        self.send_all(&digest).map_err(|error| Defect::Unsent(error.to_string()))?;
         let after = FileStamp::from(&file.metadata()?);
         if (after.size, after.modified) != (stamp.size, stamp.modified) {
             return Ok(None);
         }
         let at = wall(stamp.modified.max(stamp.changed));
         let name = tool.clone();
-        Ok(Some(Some(HeldTool { name, digest, size: stamp.size, at, by: BY.into(), manifest, paths })))
+        Ok(Some(Some(HeldTool { name, digest, size: stamp.size, at, by: self.by(), manifest, paths })))
     }
 }
 
 /// Why an archive is not taken.
 enum Defect {
     Missing,
+    /// It cannot be sent to the mirror.
+    Unsent(String),
     Other(String),
 }
 

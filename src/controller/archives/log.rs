@@ -2,6 +2,7 @@
 //! stands for.
 //!
 //! A line that a crash has cut is not a change: the push was not confirmed.
+//! Where there is a mirror, its lines count, and the file is a copy of them.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -9,8 +10,9 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use super::mirror::Mirrored;
 use api::wire::requests::tool::ToolLogRow;
-use base::{HeldTool, ToolDigest, ToolName, ToolPaths, Wall};
+use base::{HeldTool, ToolName, ToolPaths};
 use proc::files::draft::{PRIVATE, replace};
 
 /// Bytes of the file beyond which its older lines are dropped at the start: some ten thousand changes.
@@ -21,13 +23,13 @@ pub(super) struct PushLog {
     rows: Vec<ToolLogRow>,
     /// The pushed names.
     present: BTreeMap<ToolName, HeldTool>,
-    /// The names for which the tools folder has an archive, with the moments since which they stand for it.
-    in_folder: BTreeMap<ToolName, (ToolDigest, Wall)>,
+    /// The names for which a tools folder has an archive.
+    in_folder: BTreeMap<ToolName, HeldTool>,
 }
 
 impl PushLog {
-    /// Reads the file, and repairs its end.
-    pub(super) fn open(dir: &Path) -> io::Result<Self> {
+    /// Reads the file, and repairs its end; or reads the mirror, after it has got the lines of the file if it had none.
+    pub(super) fn open(dir: &Path, mirrored: Option<&mut Mirrored>) -> io::Result<Self> {
         let path = dir.join("log");
         let text = match fs::read(&path) {
             Ok(text) => text,
@@ -35,15 +37,29 @@ impl PushLog {
             Err(error) => return Err(error),
         };
         let lines = text.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
-        let rows = lines.filter_map(|line| ToolLogRow::decode(line.trim_ascii_end())).collect();
+        let rows: Vec<_> = lines.filter_map(|line| ToolLogRow::decode(line.trim_ascii_end())).collect();
         let mut log = Self { path, rows, present: BTreeMap::new(), in_folder: BTreeMap::new() };
+        let is_short = text.len() <= BYTES_MAX && (text.is_empty() || text.ends_with(b"\n"));
+        let is_older = mirrored.map(|mirrored| log.follow(mirrored)).transpose()?.unwrap_or_default();
         for row in log.rows.clone() {
             log.apply(&row);
         }
-        if text.len() > BYTES_MAX || !text.is_empty() && !text.ends_with(b"\n") {
+        if !is_short || is_older {
             log.shorten(text.len())?;
         }
         Ok(log)
+    }
+
+    /// Takes the lines of the mirror, or gives it those of the file if it has none. Whether the file differs.
+    fn follow(&mut self, mirrored: &mut Mirrored) -> io::Result<bool> {
+        let lines = mirrored.log()?;
+        if lines.is_empty() && mirrored.files().is_empty() {
+            self.rows.iter().try_for_each(|row| mirrored.add_to_log(&row.encode()))?;
+            return Ok(false);
+        }
+        let rows = lines.iter().filter_map(|line| ToolLogRow::decode(line.as_bytes())).collect();
+        let before = std::mem::replace(&mut self.rows, rows);
+        Ok(before != self.rows)
     }
 
     /// Writes the file anew: without a torn line, and, if it is long, without the older half of the lines, except those that
@@ -54,9 +70,9 @@ impl PushLog {
             let rows = std::mem::take(&mut self.rows);
             let is_present = |row: &ToolLogRow| {
                 if row.is_of_folder {
-                    return row.digest.is_some_and(|digest| self.in_folder.get(&row.tool) == Some(&(digest, row.at)));
+                    return stands_for(self.in_folder.get(&row.tool), row);
                 }
-                self.present.get(&row.tool).is_some_and(|held| held.at == row.at && Some(held.digest) == row.digest)
+                stands_for(self.present.get(&row.tool), row)
             };
             let kept = rows.into_iter().enumerate().filter(|(number, row)| *number >= half || is_present(row));
             self.rows = kept.map(|(_, row)| row).collect();
@@ -70,21 +86,13 @@ impl PushLog {
     }
 
     fn apply(&mut self, row: &ToolLogRow) {
-        if row.is_of_folder {
-            match row.digest {
-                None => drop(self.in_folder.remove(&row.tool)),
-                Some(digest) => drop(self.in_folder.insert(row.tool.clone(), (digest, row.at))),
-            }
-            return;
-        }
+        let names = if row.is_of_folder { &mut self.in_folder } else { &mut self.present };
         match row.digest {
-            None => drop(self.present.remove(&row.tool)),
+            None => drop(names.remove(&row.tool)),
             Some(digest) => {
                 let (name, size, at, by) = (row.tool.clone(), row.size, row.at, row.by.clone());
-                self.present.insert(
-                    row.tool.clone(),
-                    HeldTool { name, digest, size, at, by, manifest: None, paths: ToolPaths::default() },
-                );
+                let held = HeldTool { name, digest, size, at, by, manifest: None, paths: ToolPaths::default() };
+                names.insert(row.tool.clone(), held);
             }
         }
     }
@@ -92,8 +100,24 @@ impl PushLog {
     /// Records a change.
     ///
     /// # Errors
-    /// When it is not on the disk.
-    pub(super) fn append(&mut self, row: ToolLogRow) -> io::Result<()> {
+    /// When it is not on the disk, or not in the mirror.
+    pub(super) fn append(&mut self, row: ToolLogRow, mirrored: Option<&mut Mirrored>) -> io::Result<()> {
+        match mirrored {
+            None => self.write(&row)?,
+            Some(mirrored) => {
+                mirrored.add_to_log(&row.encode())?;
+                // The change is made; the next start copies the lines anew.
+                if let Err(error) = self.write(&row) {
+                    log::warn!("cannot write to {}: {error}", self.path.display());
+                }
+            }
+        }
+        self.apply(&row);
+        self.rows.push(row);
+        Ok(())
+    }
+
+    fn write(&self, row: &ToolLogRow) -> io::Result<()> {
         let is_new = self.rows.is_empty();
         let mut file = fs::OpenOptions::new().append(true).create(true).mode(0o600).open(&self.path)?;
         let before = file.metadata()?.len();
@@ -106,8 +130,6 @@ impl PushLog {
         if is_new {
             self.sync_folder()?;
         }
-        self.apply(&row);
-        self.rows.push(row);
         Ok(())
     }
 
@@ -121,14 +143,14 @@ impl PushLog {
         self.present.get(tool)
     }
 
-    /// The version for which the tools folder has made a name stand.
-    pub(super) fn in_folder(&self, tool: &ToolName) -> Option<ToolDigest> {
-        self.in_folder.get(tool).map(|(digest, _)| *digest)
+    /// The version for which a tools folder has made a name stand.
+    pub(super) fn in_folder(&self, tool: &ToolName) -> Option<&HeldTool> {
+        self.in_folder.get(tool)
     }
 
-    /// The names that stand for archives of the tools folder.
-    pub(super) fn names_in_folder(&self) -> impl Iterator<Item = &ToolName> {
-        self.in_folder.keys()
+    /// What each name stands for that is in a tools folder.
+    pub(super) fn of_folder(&self) -> impl Iterator<Item = &HeldTool> {
+        self.in_folder.values()
     }
 
     /// The changes of a name, oldest first; at most `max` of the newest changes.
@@ -137,4 +159,9 @@ impl PushLog {
         rows.reverse();
         rows
     }
+}
+
+/// Whether a name stands for the version of this row since that.
+fn stands_for(held: Option<&HeldTool>, row: &ToolLogRow) -> bool {
+    held.is_some_and(|held| held.at == row.at && Some(held.digest) == row.digest)
 }

@@ -51,6 +51,8 @@ impl ArchiveStore {
     /// The name stands for the archive from here on.
     fn name(&mut self, put: &ToolPut) -> Result<Written, Refusal> {
         let failed = |error: io::Error| refused("name", &put.tool, &error);
+        self.send_all(&put.digest).map_err(failed)?;
+        self.end_elsewhere(&put.tool).map_err(failed)?;
         let file = File::open(self.path(&put.digest)).map_err(failed)?;
         let size = file.metadata().map_err(failed)?.len();
         let (manifest, paths) = super::look_into(&file, &put.tool, &self.limits).map_err(|why| {
@@ -70,7 +72,7 @@ impl ArchiveStore {
                     by: by.clone(),
                     is_of_folder: false,
                 };
-                self.log.append(row).map_err(failed)?;
+                self.log.append(row, self.mirrored.as_mut()).map_err(failed)?;
                 HeldTool { name: tool, digest, size, at, by, manifest: None, paths: ToolPaths::default() }
             }
         };
@@ -82,8 +84,20 @@ impl ArchiveStore {
     /// # Errors
     /// When the change is not on the disk.
     pub(super) fn remove(&mut self, tool: &ToolName, by: &std::sync::Arc<str>) -> Result<(), Refusal> {
+        self.end_elsewhere(tool).map_err(|error| refused("remove", tool, &error))?;
         let at = clock::now().wall;
         let row = ToolLogRow { at, tool: tool.clone(), digest: None, size: 0, by: by.clone(), is_of_folder: false };
-        self.log.append(row).map_err(|error| refused("remove", tool, &error))
+        self.log.append(row, self.mirrored.as_mut()).map_err(|error| refused("remove", tool, &error))
+    }
+
+    /// A name that stands for an archive in the folder of another machine does so no more.
+    fn end_elsewhere(&mut self, tool: &ToolName) -> io::Result<()> {
+        let own = self.by();
+        if self.log.in_folder(tool).is_none_or(|held| held.by == own) {
+            return Ok(());
+        }
+        let (at, tool) = (clock::now().wall, tool.clone());
+        let row = ToolLogRow { at, tool, digest: None, size: 0, by: own, is_of_folder: true };
+        self.log.append(row, self.mirrored.as_mut())
     }
 }

@@ -5,8 +5,9 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::AtomicBool;
 
+use super::mirror::FETCHED;
 use super::uploads::{Check, Upload};
-use super::{ArchiveStore, refused};
+use super::{ArchiveStore, digest_of, refused};
 use crate::engine::ReadFailure;
 use api::tools::survey;
 use api::wire::Refusal;
@@ -36,7 +37,7 @@ impl ArchiveStore {
         let path = self.path(digest);
         let file = match File::open(&path) {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Check::Lost),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return self.fetch(digest),
             Err(error) => return Err(error),
         };
         let stamp = FileStamp::from(&file.metadata()?);
@@ -58,7 +59,27 @@ impl ArchiveStore {
         let aside = path.with_extension("damaged");
         log::error!("{} has other bytes than its name says; it is put aside as {}", path.display(), aside.display());
         fs::rename(&path, aside)?;
-        Ok(Check::Lost)
+        self.fetch(digest)
+    }
+
+    /// Fetches a step of a file from the mirror, if that has it.
+    fn fetch(&mut self, digest: &ToolDigest) -> io::Result<Check> {
+        let Some(mirrored) = &mut self.mirrored else { return Ok(Check::Lost) };
+        let bytes = mirrored.files().get(digest).copied().unwrap_or_default();
+        let path = self.dir.join(format!("{FETCHED}{digest}"));
+        match mirrored.fetch(digest, &path)? {
+            None => return Ok(Check::Lost),
+            Some(false) => return Ok(Check::Unfinished(bytes)),
+            Some(true) => {}
+        }
+        if digest_of(&File::open(&path)?)? != *digest {
+            log::error!("the file {} in the store of the queue has other bytes than its digest says", digest.short());
+            mirrored.forget(digest);
+            fs::remove_file(&path)?;
+            return Ok(Check::Lost);
+        }
+        self.publish(&path, digest)?;
+        Ok(Check::Right)
     }
 
     /// Those of these versions that are missing or damaged, as far as it can be told in the time that a client waits: the bytes
@@ -66,7 +87,9 @@ impl ArchiveStore {
     pub(super) fn lost_of(&mut self, mut digests: Vec<ToolDigest>) -> Vec<ToolDigest> {
         let mut left = CHECKED_BYTES_MAX;
         digests.retain(|digest| {
-            let Ok(metadata) = fs::metadata(self.path(digest)) else { return true };
+            let Ok(metadata) = fs::metadata(self.path(digest)) else {
+                return self.mirrored.as_ref().is_none_or(|mirrored| !mirrored.files().contains_key(digest));
+            };
             if self.verified.get(digest) == Some(&FileStamp::from(&metadata)) {
                 return false;
             }
@@ -113,7 +136,8 @@ impl ArchiveStore {
     }
 
     /// Lists the files of a version.
-    pub(super) fn list(&self, tool: &ToolName, digest: &ToolDigest) -> Result<Vec<ToolFile>, Refusal> {
+    pub(super) fn list(&mut self, tool: &ToolName, digest: &ToolDigest) -> Result<Vec<ToolFile>, Refusal> {
+        self.is_right(digest).map_err(|error| refused("read", tool, &error))?;
         let file = File::open(self.path(digest)).map_err(|error| refused("read", tool, &error))?;
         let found = survey(&file, tool, &self.limits, &AtomicBool::new(false))
             .map_err(|error| refused("read", tool, &io::Error::other(error)))?;
@@ -124,7 +148,17 @@ impl ArchiveStore {
     pub(super) fn discard(&mut self, digest: &ToolDigest) {
         self.verified.remove(digest);
         self.checking.remove(digest);
-        if let Err(error) = fs::remove_file(self.path(digest)) {
+        self.unsent.remove(digest);
+        if let Some(mirrored) = &mut self.mirrored
+            && let Err(error) = mirrored.remove(digest)
+        {
+            // The next controller finds that nothing needs it.
+            log::warn!("the file {} is not removed from the store of the queue: {error}", digest.short());
+        }
+        let is_missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound && self.mirrored.is_some();
+        if let Err(error) = fs::remove_file(self.path(digest))
+            && !is_missing(&error)
+        {
             log::warn!("cannot remove {}: {error}", self.path(digest).display());
         }
     }

@@ -11,20 +11,20 @@ use api::tools::pack;
 use api::wire::requests::file::FilePut;
 use api::wire::requests::tool::ToolPut;
 
-fn limits() -> Limits {
+pub(super) fn limits() -> Limits {
     Limits::from(&api::config::Config::default().archive)
 }
 
 fn open(ground: &Path) -> ArchiveStore {
-    ArchiveStore::open(&ground.join("state"), ground.join("tools"), limits(), 0).unwrap()
+    ArchiveStore::open(&ground.join("state"), ground.join("tools"), limits(), 0, None).unwrap()
 }
 
-fn greet() -> ToolName {
+pub(super) fn greet() -> ToolName {
     ToolName::new("greet").unwrap()
 }
 
 /// Packs the tool `greet` into the tools folder; returns the bytes of its archive.
-fn install(ground: &Path, says: &str) -> Vec<u8> {
+pub(super) fn install(ground: &Path, says: &str) -> Vec<u8> {
     let (folder, tools) = (ground.join("greet"), ground.join("tools"));
     fs::create_dir_all(&folder).unwrap();
     fs::create_dir_all(&tools).unwrap();
@@ -34,11 +34,11 @@ fn install(ground: &Path, says: &str) -> Vec<u8> {
     fs::read(archive).unwrap()
 }
 
-fn digest(bytes: &[u8]) -> ToolDigest {
+pub(super) fn digest(bytes: &[u8]) -> ToolDigest {
     ToolDigest::new(Sha256::digest(bytes).into())
 }
 
-fn put(bytes: &[u8], offset: usize, data: &[u8]) -> ToolPut {
+pub(super) fn put(bytes: &[u8], offset: usize, data: &[u8]) -> ToolPut {
     let (offset, total) = (offset as u64, bytes.len() as u64);
     ToolPut { tool: greet(), digest: digest(bytes), total, offset, data: data.to_vec(), by: "ada".into() }
 }
@@ -58,7 +58,7 @@ fn a_push_goes_on_where_it_was_interrupted_and_is_known_after_a_restart() {
     assert_eq!(stored.held, [(held.digest, held.size)]);
     assert_eq!(stored.pushed.iter().map(|held| &held.name).collect::<Vec<_>>(), [&greet()]);
     assert_eq!(store.remove(&greet(), &"bob".into()), Ok(()));
-    let store = open(ground.path());
+    let mut store = open(ground.path());
     assert_eq!(store.stored().unwrap().pushed, []);
     let log: Vec<String> = store.log.rows(&greet(), 10).iter().map(|row| row.by.to_string()).collect();
     assert_eq!(log, ["ada", "bob"]);
@@ -84,7 +84,7 @@ fn a_version_whose_bytes_have_changed_is_put_aside() {
     let ground = tempfile::tempdir().unwrap();
     let bytes = install(ground.path(), "hi");
     let mut store = open(ground.path());
-    let held = store.take(&greet()).held.unwrap();
+    let held = store.take(&greet()).unwrap().held.unwrap();
     let part = store.read((held.digest, 10), 20, false).unwrap().unwrap();
     assert_eq!((part.offset, part.total), (10, bytes.len() as u64));
     let path = store.path(&held.digest);
@@ -94,7 +94,7 @@ fn a_version_whose_bytes_have_changed_is_put_aside() {
     let failure = store.read((held.digest, 0), 20, false).unwrap_err();
     assert!(failure.is_lost && failure.refusal.message.contains("damaged"), "{failure:?}");
     assert!(!path.exists() && path.with_extension("damaged").exists());
-    assert!(store.take(&greet()).held.is_some(), "the folder still has it");
+    assert!(store.take(&greet()).unwrap().held.is_some(), "the folder still has it");
     assert!(store.read((held.digest, 0), 20, true).is_ok());
 }
 
@@ -103,14 +103,14 @@ fn an_archive_that_no_agent_could_run_is_not_taken() {
     let ground = tempfile::tempdir().unwrap();
     fs::create_dir_all(ground.path().join("tools")).unwrap();
     let mut store = open(ground.path());
-    let taken = store.take(&greet());
+    let taken = store.take(&greet()).unwrap();
     assert!(taken.held.is_none() && taken.seen.is_none(), "there is none");
     fs::write(ground.path().join("tools/greet.tar.gz"), "no archive").unwrap();
-    let taken = store.take(&greet());
+    let taken = store.take(&greet()).unwrap();
     assert!(taken.held.is_none() && taken.seen.is_some());
     let first = install(ground.path(), "one");
     let second = install(ground.path(), "two");
-    assert_eq!(store.take(&greet()).held.unwrap().digest, digest(&second));
+    assert_eq!(store.take(&greet()).unwrap().held.unwrap().digest, digest(&second));
     assert_ne!(digest(&first), digest(&second));
 }
 
@@ -137,7 +137,7 @@ fn a_version_that_is_damaged_or_gone_is_found_by_a_check() {
     let ground = tempfile::tempdir().unwrap();
     let bytes = install(ground.path(), "hi");
     let mut store = open(ground.path());
-    let held = store.take(&greet()).held.unwrap();
+    let held = store.take(&greet()).unwrap().held.unwrap();
     assert_eq!(store.lost_of(vec![held.digest]), []);
     let mut wrong = bytes;
     *wrong.last_mut().unwrap() ^= 1;
@@ -157,7 +157,7 @@ fn the_whole_folder_is_looked_at_once_in_a_turn() {
     assert_eq!(watch.changed(turn), [greet()]);
     assert_eq!(watch.changed(turn), []);
     let mut store = open(ground.path());
-    let mut seen = store.take(&greet()).seen.unwrap();
+    let mut seen = store.take(&greet()).unwrap().seen.unwrap();
     seen.is_settled = true;
     assert!(watch.was_read(turn, &greet(), Some(seen)));
     let next = base::Mono::from_nanos(2);
@@ -175,7 +175,7 @@ fn an_order_overtakes_the_check_of_a_large_file() {
         fs::write(open(ground.path()).path(&digest(bytes)), bytes).unwrap();
     }
     let (state, tools) = (ground.path().join("state"), ground.path().join("tools"));
-    let (mut archives, _) = Archives::start(&state, &tools, limits(), 0).unwrap();
+    let (mut archives, _) = Archives::start(&state, &tools, limits(), 0, None).unwrap();
     let ticket = |number| Ticket { connection: ConnectionId { door: 0, number: 0 }, number };
     let put = |bytes: &[u8]| FilePut::begin(digest(bytes), bytes.len() as u64);
     let room = FileRoom { uploader: Uploader::Client, bytes: 0 };

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ArchiveStore;
 use super::intake::Seen;
 use super::watch::Watch;
+use super::{ArchiveStore, Mirror};
 use crate::engine::{StoredTools, ToolOrder, ToolOutcome};
 use api::archives_dir::{dir_in, folder_identity};
 use api::tools::Limits;
@@ -34,8 +34,10 @@ enum Order {
     Tool(ToolOrder),
     /// A name stands for this version of the tools folder, or for none of it any more: recorded in the log.
     Note(ToolName, Option<(ToolDigest, u64)>),
-    /// To look at the room of the disk.
-    Room,
+    /// To look at the room of the disk, and to try again what could not be sent to the mirror.
+    Look,
+    /// To send a step of the files that only the folder has.
+    Send,
 }
 
 /// What the thread has done.
@@ -46,6 +48,8 @@ enum Done {
     Again(ToolOrder),
     /// A look at the disk: the sentence of one that has no more room than its reserve.
     Room(Option<String>),
+    /// Files are left that only the folder has: a step is sent after the orders that wait.
+    SendOn,
 }
 
 /// The store of a running controller.
@@ -70,17 +74,40 @@ impl Archives {
         tools_dir: &Path,
         limits: Limits,
         disk_reserve: u64,
+        mirror: Option<Box<dyn Mirror>>,
     ) -> Result<(Self, StoredTools), ArchivesError> {
-        Self::open(state_dir, tools_dir, limits, disk_reserve)
+        Self::open(state_dir, tools_dir, limits, disk_reserve, mirror)
             .map_err(|source| ArchivesError { dir: dir_in(state_dir), source })
     }
 
-    fn open(state_dir: &Path, tools_dir: &Path, limits: Limits, disk_reserve: u64) -> io::Result<(Self, StoredTools)> {
-        let mut store = ArchiveStore::open(state_dir, tools_dir.to_owned(), limits, disk_reserve)?;
+    fn open(
+        state_dir: &Path,
+        tools_dir: &Path,
+        limits: Limits,
+        disk_reserve: u64,
+        mirror: Option<Box<dyn Mirror>>,
+    ) -> io::Result<(Self, StoredTools)> {
+        let mut store = ArchiveStore::open(state_dir, tools_dir.to_owned(), limits, disk_reserve, mirror)?;
         let stored = store.stored()?;
+        // Whether a step was asked for.
+        let mut is_sending = false;
         let thread = Background::start("archives", move |order, done| match order {
             Order::Note(tool, held) => store.note_folder(&tool, held),
-            Order::Room => done(Done::Room(store.little_room())),
+            Order::Look => {
+                done(Done::Room(store.little_room()));
+                let unsent = std::mem::take(&mut store.unsent_tools);
+                unsent.into_iter().filter_map(|tool| carry_out(&mut store, ToolOrder::Take(tool))).for_each(done);
+                if !is_sending && !store.unsent.is_empty() {
+                    is_sending = true;
+                    done(Done::SendOn);
+                }
+            }
+            Order::Send => {
+                is_sending = store.send_on();
+                if is_sending {
+                    done(Done::SendOn);
+                }
+            }
             Order::Tool(order) => {
                 if let Some(outcome) = carry_out(&mut store, order) {
                     done(outcome);
@@ -116,7 +143,7 @@ impl Archives {
     pub fn look_at_room(&mut self, turn: Mono) {
         if turn >= self.look_at {
             self.look_at = turn + ROOM_LOOK_INTERVAL;
-            self.thread.give(Order::Room);
+            self.thread.give(Order::Look);
         }
     }
 
@@ -137,6 +164,10 @@ impl Archives {
                 Done::Outcome(outcome, seen) => (outcome, seen),
                 Done::Again(order) => {
                     self.thread.give(Order::Tool(order));
+                    continue;
+                }
+                Done::SendOn => {
+                    self.thread.give(Order::Send);
                     continue;
                 }
                 Done::Room(little) => {
@@ -168,7 +199,10 @@ impl AsFd for Archives {
 fn carry_out(store: &mut ArchiveStore, order: ToolOrder) -> Option<Done> {
     let outcome = match order {
         ToolOrder::Take(tool) => {
-            let taken = store.take(&tool);
+            let Some(taken) = store.take(&tool) else {
+                store.unsent_tools.insert(tool);
+                return None;
+            };
             return Some(Done::Outcome(ToolOutcome::Taken(tool, taken.held), taken.seen));
         }
         ToolOrder::Write(ticket, put) => ToolOutcome::Written(ticket, store.write(&put)),

@@ -6,6 +6,7 @@
 //! | bytes are there that were not hashed: after a restart, or put there by a process of this machine | each request hashes [`STEP_BYTES`] of them, so that the thread stays free for others |
 //! | a file is in the store since before a restart | the same, until it has been checked once |
 //! | a file is complete and hashed | it goes to its own name if the digest is right; otherwise it is removed, and begins anew |
+//! | there is a mirror | the same, until all of the file was sent there |
 //! | the disk is full | the part is refused, and the earlier ones are removed: nothing may continue them |
 //! | a file begins and has more bytes than the store has left, or a part has | those without a part for [`IDLE`] make room; for a run those of all clients, for a client those of others that may not send commands; if that is not enough, it is refused |
 //! | the disk would have less room than its reserve | the part is refused |
@@ -105,10 +106,16 @@ impl ArchiveStore {
             let message = format!("cannot write the file {} into the store: {error}", digest.short());
             Refusal::new(Code::LimitReached, message)
         };
+        let end = self.mirrored.as_ref().and_then(|mirrored| mirrored.files().get(&digest).copied());
+        if let Some(end) = end.filter(|_| !self.path(&digest).exists()) {
+            // It is fetched when it is needed.
+            return Ok(FileWritten { digest, end, is_whole: true });
+        }
         match self.check(&digest).map_err(failed)? {
             Check::Right => {
                 let end = fs::metadata(self.path(&digest)).map_err(failed)?.len();
-                return Ok(FileWritten { digest, end, is_whole: true });
+                let is_whole = self.send(&digest).map_err(failed)?;
+                return Ok(FileWritten { digest, end, is_whole });
             }
             // The sender asks again.
             Check::Unfinished(end) => return Ok(FileWritten { digest, end, is_whole: false }),
@@ -139,7 +146,8 @@ impl ArchiveStore {
             return Ok(FileWritten { digest, end: 0, is_whole: false });
         }
         self.publish(&path, &digest).map_err(failed)?;
-        Ok(FileWritten { digest, end, is_whole: true })
+        let is_whole = self.send(&digest).map_err(failed)?;
+        Ok(FileWritten { digest, end, is_whole })
     }
 
     /// Makes sure that there is room for a part of a file of `total` bytes; when it begins, for all of it.
@@ -357,7 +365,7 @@ mod tests {
 
     fn open(ground: &Path) -> ArchiveStore {
         let limits = Limits::from(&api::config::Config::default().archive);
-        ArchiveStore::open(&ground.join("state"), ground.join("tools"), limits, 0).unwrap()
+        ArchiveStore::open(&ground.join("state"), ground.join("tools"), limits, 0, None).unwrap()
     }
 
     fn put(bytes: &[u8], offset: usize, data: &[u8]) -> FilePut {

@@ -7,6 +7,7 @@ use std::path::Path;
 use super::place::Queue;
 use super::transfer::AllRows;
 use super::{CommitError, StoreError};
+use crate::archives::Mirror;
 use crate::engine::{Record, Stored};
 use api::config::StoreServer;
 use api::wire::rules::Rules;
@@ -15,6 +16,10 @@ use base::{Epoch, Mono, TaskRecord, Wall};
 /// There is none.
 #[derive(Debug)]
 pub enum ServerStore {}
+
+/// There is none.
+#[derive(Debug)]
+pub enum Keeper {}
 
 /// There is none.
 #[derive(Clone, Debug)]
@@ -77,6 +82,14 @@ impl ServerStore {
         match *self {}
     }
 
+    pub fn files(&self, _: &Path) -> Result<Box<dyn Mirror>, StoreError> {
+        match *self {}
+    }
+
+    pub fn keep_lease(&self) -> std::io::Result<Keeper> {
+        match *self {}
+    }
+
     pub fn tell_address(&mut self, _: &str) -> Result<(), StoreError> {
         match *self {}
     }
@@ -102,6 +115,10 @@ impl ServerStore {
     }
 
     pub(super) fn rows_beside_leader(&mut self) -> Result<AllRows, StoreError> {
+        match *self {}
+    }
+
+    pub(super) fn fetch_files(&self, _: &Path, _: &Path) -> Result<(), StoreError> {
         match *self {}
     }
 

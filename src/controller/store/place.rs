@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use super::server::{Leader, ServerStore};
+use super::server::{Keeper, Leader, ServerStore};
 use super::{CommitError, FileStore, StoreError};
+use crate::archives::Mirror;
 use crate::engine::{Record, Stored};
 use api::wire::rules::Rules;
 use base::{Epoch, Wall};
@@ -84,6 +85,28 @@ impl Store {
         match self {
             Self::File(store) => store.begin_epoch(state_dir, before, now, random),
             Self::Server(store) => Ok(store.take_epoch()),
+        }
+    }
+
+    /// Where the archives and files are that other machines see, if they may lead the queue.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub fn mirror(&self, state_dir: &Path) -> Result<Option<Box<dyn Mirror>>, StoreError> {
+        match self {
+            Self::File(_) => Ok(None),
+            Self::Server(store) => store.files(state_dir).map(Some),
+        }
+    }
+
+    /// Keeps the lease, if there is one, while this controller loads its queue.
+    ///
+    /// # Errors
+    /// When threads have run out.
+    pub fn keep_lease(&self) -> std::io::Result<Option<Keeper>> {
+        match self {
+            Self::File(_) => Ok(None),
+            Self::Server(store) => store.keep_lease().map(Some),
         }
     }
 

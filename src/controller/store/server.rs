@@ -3,6 +3,9 @@
 //! The file [`NOTE`] in STATE_DIR has the name of this home as an owner of the lease, and how far it has seen the queue: a server that
 //! lacks commits is refused.
 
+mod beside;
+mod copied;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,14 +14,16 @@ use serde::{Deserialize, Serialize};
 use super::epoch::{machine, next};
 use super::place::Queue;
 use super::rows::{self, Rows};
-use super::transfer::AllRows;
 use super::{CommitError, StoreError, graphs, settings, task_of};
+use crate::archives::Mirror;
 use crate::engine::{Record, Stored};
 use api::config::StoreServer;
 use api::wire::graph::GraphRow;
 use api::wire::record::{Encoder, Row};
 use api::wire::rules::Rules;
 use base::{Epoch, IncidentKind, Mono, TaskRecord};
+use beside::Files;
+pub use beside::Keeper;
 pub use pgstore::Leader;
 use pgstore::{Batch, Claim, Seen, Session};
 use proc::files::state_file;
@@ -29,9 +34,6 @@ const NOTE: &str = "postgresql";
 
 /// How often the note is written, at most.
 const NOTE_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Tasks in one commit of a copy.
-const COPIED_AT_ONCE: usize = 2_000;
 
 /// What a home knows of the queue.
 #[derive(Debug, Serialize, Deserialize)]
@@ -50,6 +52,7 @@ struct Note {
 #[derive(Debug)]
 pub struct ServerStore {
     session: Session,
+    server: StoreServer,
     encoder: Encoder,
     note: Note,
     note_at: PathBuf,
@@ -82,7 +85,19 @@ impl ServerStore {
             }
         };
         let (encoder, noted) = (Encoder::default(), Mono::from_nanos(0));
-        Ok(Self { session, encoder, note, note_at, noted, epoch: None, raised: None, stood_by: None, renewed: None })
+        let server = server.clone();
+        Ok(Self {
+            session,
+            server,
+            encoder,
+            note,
+            note_at,
+            noted,
+            epoch: None,
+            raised: None,
+            stood_by: None,
+            renewed: None,
+        })
     }
 
     /// The server in sentences.
@@ -128,6 +143,24 @@ impl ServerStore {
                 Ok(Some(leader))
             }
         }
+    }
+
+    /// The archives and files of the queue, for its leader.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub fn files(&self, state_dir: &Path) -> Result<Box<dyn Mirror>, StoreError> {
+        let (epoch, owner) = (self.epoch.unwrap_or_default(), self.owner(state_dir));
+        let home = owner.rsplit_once(' ').map_or(&*owner, |(home, _)| home);
+        Ok(Box::new(Files::open(&self.server, epoch, home.to_owned())?))
+    }
+
+    /// Keeps the lease while this controller loads its queue.
+    ///
+    /// # Errors
+    /// When threads have run out.
+    pub fn keep_lease(&self) -> std::io::Result<Keeper> {
+        Keeper::start(self.server.clone(), self.epoch.unwrap_or_default(), self.session.lease() / 4)
     }
 
     /// The name of this home as an owner of the lease.
@@ -306,83 +339,6 @@ impl ServerStore {
         self.note.accepts_loss = true;
         let written = state_file::replace(&self.note_at, &self.note);
         written.map_err(|source| StoreError::Note { path: self.note_at.clone(), source })
-    }
-
-    /// All rows, of a queue that this home leads for the moment.
-    ///
-    /// # Errors
-    /// When a controller leads it, or a row differs from what was written.
-    pub(super) fn rows(&mut self, state_dir: &Path) -> Result<AllRows, StoreError> {
-        self.lead_for_copy(state_dir, None)?;
-        self.rows_beside_leader()
-    }
-
-    /// Ends this queue, of which a copy counts from now on.
-    ///
-    /// # Errors
-    /// When the server does not answer.
-    pub(super) fn move_to(&mut self, place: &str) -> Result<(), StoreError> {
-        Ok(self.session.move_to(place)?)
-    }
-
-    /// All rows at one moment.
-    ///
-    /// # Errors
-    /// When a row differs from what was written.
-    pub(super) fn rows_beside_leader(&mut self) -> Result<AllRows, StoreError> {
-        self.inspect(|_| {})?;
-        let path = PathBuf::from(self.place());
-        let mut all = AllRows { epoch: self.session.leader()?.map(|leader| leader.epoch), ..AllRows::default() };
-        let rest = self.session.read(|row, _| {
-            all.tasks.push(row);
-            true
-        })?;
-        for ((kind, name, value), _) in rest.settings {
-            all.take_setting(&path, &kind, name, Some(value))?;
-        }
-        all.graphs = rest.graphs.into_iter().map(|(row, _)| row).collect();
-        all.entries = rest.entries.into_iter().map(|(entry, _)| entry).collect();
-        Ok(all)
-    }
-
-    /// Puts rows into an empty queue.
-    ///
-    /// # Errors
-    /// When it has rows, a controller leads it, or the server does not answer.
-    pub(super) fn take_rows(&mut self, rows: &AllRows, state_dir: &Path) -> Result<(), StoreError> {
-        if !self.session.is_empty()? {
-            return Err(StoreError::Occupied(PathBuf::from(self.place())));
-        }
-        self.lead_for_copy(state_dir, rows.epoch)?;
-        for tasks in rows.tasks.chunks(COPIED_AT_ONCE) {
-            let mut batch = Tables(Batch::default());
-            let Ok(()) = AllRows::put_tasks(&mut batch, tasks);
-            self.commit_copy(&batch)?;
-        }
-        let mut batch = Tables(Batch::default());
-        let Ok(()) = rows.put_rest(&mut batch);
-        self.commit_copy(&batch)?;
-        self.resign();
-        Ok(())
-    }
-
-    fn commit_copy(&mut self, Tables(batch): &Tables) -> Result<(), StoreError> {
-        self.session.commit(batch).map_err(|error| {
-            let place = self.place();
-            StoreError::Server(format!("{place}: the copy is not whole: {error}; remove its tables, and copy again"))
-        })
-    }
-
-    /// Leads while rows are copied. A new queue continues the epochs of the one that it is a copy of.
-    fn lead_for_copy(&mut self, state_dir: &Path, before: Option<Epoch>) -> Result<(), StoreError> {
-        let first = before.map(|Epoch { service, number }| Epoch { service, number: number + 1 });
-        let owner = self.owner(state_dir);
-        let first = first.unwrap_or_else(|| next(None, false, clock::now().wall, rand::random()));
-        let claim = Claim { owner, address: "a copy".to_owned(), first, seen: None, accepts_loss: false };
-        match self.session.lead(&claim)? {
-            Ok(_) => Ok(()),
-            Err(leader) => Err(StoreError::Server(format!("{}; stop it first", self.leads(&leader)))),
-        }
     }
 
     /// Reads all rows, and gives each task.

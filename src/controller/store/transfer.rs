@@ -9,6 +9,7 @@ use super::{
     FILE, FileStore, ServerStore, StoreError, Tables, checksum, connect, graphs, row_of, schema, settings,
     torn_at_for_reader,
 };
+use api::archives_dir::dir_in;
 use api::config::{Durability, StoreSection};
 use api::wire::graph::GraphRow;
 use api::wire::record::Row;
@@ -68,7 +69,7 @@ impl AllRows {
     }
 }
 
-/// Copies the queue of a home into an empty store. Returns the number of tasks. The epoch of the copy is a later one, so that agents
+/// Copies the queue of a home into an empty store, with the archives and files. Returns the number of tasks. The epoch of the copy is a later one, so that agents
 /// refuse the queue that it was made of.
 ///
 /// # Errors
@@ -77,7 +78,11 @@ pub fn transfer(from: &StoreSection, to: &StoreSection, state_dir: &Path) -> Res
     let mut source = from.server.as_ref().map(|server| ServerStore::open(server, state_dir)).transpose()?;
     let rows = match &mut source {
         None => of_file(state_dir)?,
-        Some(source) => source.rows(state_dir)?,
+        Some(source) => {
+            let rows = source.rows(state_dir)?;
+            source.fetch_files(state_dir, &dir_in(state_dir))?;
+            rows
+        }
     };
     let tasks = rows.tasks.len();
     let copied = match &to.server {
@@ -93,13 +98,15 @@ pub fn transfer(from: &StoreSection, to: &StoreSection, state_dir: &Path) -> Res
     copied.map(|()| tasks)
 }
 
-/// Copies the queue of a server into a new file, also while a controller leads it.
+/// Copies the queue of a server into a new file, with the archives and files that are missing there, also while a controller leads it.
 ///
 /// # Errors
 /// When the server does not answer, or the file cannot be written.
 pub fn export(from: &StoreSection, state_dir: &Path, to: &Path) -> Result<(), StoreError> {
     let Some(server) = &from.server else { return super::copy(state_dir, &to.join(FILE)) };
-    let rows = ServerStore::open(server, state_dir)?.rows_beside_leader()?;
+    let mut source = ServerStore::open(server, state_dir)?;
+    let rows = source.rows_beside_leader()?;
+    source.fetch_files(state_dir, &dir_in(to))?;
     into_file(&rows, to)
 }
 

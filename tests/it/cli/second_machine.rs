@@ -63,6 +63,45 @@ fn a_queue_survives_the_machine_of_its_controller() {
     assert_eq!(postgres.sql("SELECT count(*) FROM llts.leader"), "1");
 }
 
+/// Its tools, pushed or of its own folder, the files of tasks, and what tasks have left for `llts get`.
+#[test]
+fn nothing_of_the_lost_machine_is_needed() {
+    let postgres = Postgres::start();
+    let [first, second] = [(); 2].map(|()| home(&postgres));
+    first.tool("of-folder", "cat input > output");
+    first.write("src/pushed/run.sh", "#!/bin/sh\necho pushed > output\n");
+    first.write("input", "from the first machine");
+    first.ok("up 1");
+    first.ok("tool push src/pushed");
+    let done = submit(&first, "of-folder --in input --out output");
+    first.ok(&format!("wait {done}"));
+    first.ok("gate set g --max-running 0");
+    let waiting =
+        ["of-folder --in input", "pushed"].map(|words| submit(&first, &format!("{words} --gate g --out output")));
+    let mut standby = standby(&second);
+
+    kill(&first);
+    std::fs::remove_dir_all(first.path("state")).unwrap();
+    eventually("the second one takes over", || !standby.is_running());
+    second.ok("gate set g --max-running 2");
+    for (id, text) in
+        [(&done, "from the first machine"), (&waiting[0], "from the first machine"), (&waiting[1], "pushed\n")]
+    {
+        second.ok(&format!("wait {id}"));
+        second.ok(&format!("get {id} --dir got"));
+        assert_eq!(second.text("got/output"), text);
+        std::fs::remove_dir_all(second.path("got")).unwrap();
+    }
+    // New tasks find the tools as well.
+    assert!(second.ok("tool list").out.contains("of-folder"));
+    second.ok(&format!("wait {}", submit(&second, "pushed")));
+    second.ok("tool remove of-folder");
+    second.llts("submit of-folder").failed(4, "of-folder");
+    let lost = postgres.sql("SELECT count(*) FROM llts.file_parts WHERE digest NOT IN (SELECT digest FROM llts.files)");
+    assert_eq!(lost, "0");
+    second.ends_clean();
+}
+
 #[test]
 fn a_service_that_is_stopped_hands_the_queue_over_at_once() {
     let postgres = Postgres::start();
@@ -241,12 +280,15 @@ fn a_queue_moves_to_a_server_and_back() {
     let [done, later] = ["-- true", "--start-after +1h -- true"].map(|words| submit(&sandbox, words));
     sandbox.ok(&format!("wait {done}"));
     sandbox.ok("gate set g --max-running 3");
+    sandbox.ok("gate set closed --max-running 0");
+    sandbox.write("file", "travels");
+    let with_file = submit(&sandbox, "--gate closed --in file -- cat file");
     let to_server = format!("store copy sqlite {}", postgres.url());
     sandbox.llts(&to_server).failed(1, "another controller already runs here");
     sandbox.ok("down");
     let exported = sandbox.ok("store export").out;
 
-    assert!(sandbox.ok(&to_server).out.contains("has 2 tasks"));
+    assert!(sandbox.ok(&to_server).out.contains("has 3 tasks"));
     sandbox.llts(&to_server).failed(1, "a copy replaces nothing");
     sandbox.configure(&format!("STORE = \"{}\"\nSTORE_LEASE = {LEASE}\n", postgres.url()));
     assert_eq!(sandbox.ok("store export").out, exported);
@@ -255,19 +297,30 @@ fn a_queue_moves_to_a_server_and_back() {
     sandbox.ok("run -- true");
     let back = format!("store copy {} sqlite", postgres.url());
     sandbox.llts(&back).failed(1, "another controller already runs here");
+    // A home that has just begun to lead has no copy of the file.
+    std::fs::remove_dir_all(sandbox.path("state/archives")).unwrap();
     sandbox.ok("store backup copy");
     sandbox.ok("down");
     sandbox.llts(&back).failed(1, "a copy replaces nothing");
 
     std::fs::remove_file(sandbox.path("state/tasks.sqlite")).unwrap();
-    assert!(sandbox.ok(&back).out.contains("has 3 tasks"));
+    // The server has the files, too.
+    std::fs::remove_dir_all(sandbox.path("state/archives")).unwrap();
+    assert!(sandbox.ok(&back).out.contains("has 4 tasks"));
     sandbox.llts("up 1").failed(1, "a copy at");
     sandbox.configure("");
     sandbox.ok("up 1");
     assert!(states(&sandbox).contains(&later) && !sandbox.ok("incidents").out.contains("STORE_FROM_ELSEWHERE"));
+    sandbox.ok("gate set closed --max-running 1");
+    assert!(sandbox.ok(&format!("wait {with_file} --output json")).out.contains("SUCCEEDED"));
     sandbox.ends_clean();
     // The backup of a queue in a server has it as a file.
     sandbox.llts("store copy mysql://db sqlite").failed(2, "is no store");
     sandbox.ok("--home new store restore copy");
     assert!(sandbox.path("new/state/tasks.sqlite").exists());
+    let files = std::fs::read_dir(sandbox.path("new/state/archives")).unwrap();
+    let is_there = |file: std::io::Result<std::fs::DirEntry>| {
+        std::fs::read(file.unwrap().path()).is_ok_and(|bytes| bytes == b"travels")
+    };
+    assert!(files.into_iter().any(is_there));
 }

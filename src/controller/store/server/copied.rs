@@ -1,0 +1,111 @@
+//! A queue in a server as the source of a copy, or as its target.
+
+use std::path::{Path, PathBuf};
+
+use super::{ServerStore, Tables};
+use crate::archives;
+use crate::store::StoreError;
+use crate::store::epoch::next;
+use crate::store::transfer::AllRows;
+use api::archives_dir::dir_in;
+use base::Epoch;
+use pgstore::{Batch, Claim};
+use proc::clock;
+
+/// Tasks in one commit of a copy.
+const COPIED_AT_ONCE: usize = 2_000;
+
+impl ServerStore {
+    /// All rows, of a queue that this home leads for the moment.
+    ///
+    /// # Errors
+    /// When a controller leads it, or a row differs from what was written.
+    pub(in crate::store) fn rows(&mut self, state_dir: &Path) -> Result<AllRows, StoreError> {
+        self.lead_for_copy(state_dir, None)?;
+        self.rows_beside_leader()
+    }
+
+    /// Ends this queue, of which a copy counts from now on.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub(in crate::store) fn move_to(&mut self, place: &str) -> Result<(), StoreError> {
+        Ok(self.session.move_to(place)?)
+    }
+
+    /// Fetches the archives and files that a folder lacks.
+    ///
+    /// # Errors
+    /// When one differs from what was written.
+    pub(in crate::store) fn fetch_files(&self, state_dir: &Path, to: &Path) -> Result<(), StoreError> {
+        archives::fetch_all(self.files(state_dir)?, to).map_err(|error| self.no_files(&error))
+    }
+
+    fn no_files(&self, error: &std::io::Error) -> StoreError {
+        StoreError::Server(format!("the files of the queue in {} cannot be copied: {error}", self.place()))
+    }
+
+    /// All rows at one moment.
+    ///
+    /// # Errors
+    /// When a row differs from what was written.
+    pub(in crate::store) fn rows_beside_leader(&mut self) -> Result<AllRows, StoreError> {
+        self.inspect(|_| {})?;
+        let path = PathBuf::from(self.place());
+        let mut all = AllRows { epoch: self.session.leader()?.map(|leader| leader.epoch), ..AllRows::default() };
+        let rest = self.session.read(|row, _| {
+            all.tasks.push(row);
+            true
+        })?;
+        for ((kind, name, value), _) in rest.settings {
+            all.take_setting(&path, &kind, name, Some(value))?;
+        }
+        all.graphs = rest.graphs.into_iter().map(|(row, _)| row).collect();
+        all.entries = rest.entries.into_iter().map(|(entry, _)| entry).collect();
+        Ok(all)
+    }
+
+    /// Puts rows into an empty queue.
+    ///
+    /// # Errors
+    /// When it has rows, a controller leads it, or the server does not answer.
+    pub(in crate::store) fn take_rows(&mut self, rows: &AllRows, state_dir: &Path) -> Result<(), StoreError> {
+        if !self.session.is_empty()? {
+            return Err(StoreError::Occupied(PathBuf::from(self.place())));
+        }
+        self.lead_for_copy(state_dir, rows.epoch)?;
+        archives::send_all(self.files(state_dir)?, &dir_in(state_dir)).map_err(|error| self.no_files(&error))?;
+        for tasks in rows.tasks.chunks(COPIED_AT_ONCE) {
+            let mut batch = Tables(Batch::default());
+            let Ok(()) = AllRows::put_tasks(&mut batch, tasks);
+            self.commit_copy(&batch)?;
+        }
+        let mut batch = Tables(Batch::default());
+        let Ok(()) = rows.put_rest(&mut batch);
+        self.commit_copy(&batch)?;
+        self.resign();
+        Ok(())
+    }
+
+    fn commit_copy(&mut self, Tables(batch): &Tables) -> Result<(), StoreError> {
+        self.session.commit(batch).map_err(|error| {
+            let place = self.place();
+            StoreError::Server(format!("{place}: the copy is not whole: {error}; remove its tables, and copy again"))
+        })
+    }
+
+    /// Leads while rows are copied. A new queue continues the epochs of the one that it is a copy of.
+    fn lead_for_copy(&mut self, state_dir: &Path, before: Option<Epoch>) -> Result<(), StoreError> {
+        let first = before.map(|Epoch { service, number }| Epoch { service, number: number + 1 });
+        let owner = self.owner(state_dir);
+        let first = first.unwrap_or_else(|| next(None, false, clock::now().wall, rand::random()));
+        let claim = Claim { owner, address: "a copy".to_owned(), first, seen: None, accepts_loss: false };
+        match self.session.lead(&claim)? {
+            Ok(epoch) => {
+                self.epoch = Some(epoch);
+                Ok(())
+            }
+            Err(leader) => Err(StoreError::Server(format!("{}; stop it first", self.leads(&leader)))),
+        }
+    }
+}
