@@ -15,6 +15,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
 use api::wire::requests::stats::{AgentCounts, TaskCounts};
+use api::wire::requests::status::QueueView;
 use base::{Assignment, Outcome, PastRound, TaskRecord, TaskState, path_text, words};
 
 type Labelled<M> = Family<[(&'static str, &'static str); 1], M>;
@@ -40,6 +41,8 @@ pub struct Metrics {
     /// The room of the disk of each folder, by its path.
     disk_free: Family<[(&'static str, String); 1], Gauge>,
     store_writable: Gauge,
+    leading_since: Gauge,
+    standbys: Gauge,
     dropped_pushes: Counter,
 }
 
@@ -67,6 +70,8 @@ impl Metrics {
             store_bytes: Gauge::default(),
             disk_free: Family::default(),
             store_writable: Gauge::default(),
+            leading_since: Gauge::default(),
+            standbys: Gauge::default(),
             dropped_pushes: Counter::default(),
         };
         metrics.store_writable.set(1);
@@ -107,6 +112,16 @@ impl Metrics {
         );
         let help = "1 while the store takes commits, 0 while submits are refused because it does not";
         registry.register("store_writable", help, self.store_writable.clone());
+        let help =
+            "When this controller began to lead a queue that others share, in unix seconds; 0 for a queue of its own";
+        registry.register("leading_since", help, self.leading_since.clone());
+        registry.register("standbys", "Homes that wait to lead the queue", self.standbys.clone());
+    }
+
+    /// How the queue stands that other machines share.
+    pub fn leads(&self, queue: &QueueView) {
+        self.leading_since.set(i64::try_from(queue.since.micros() / 1_000_000).unwrap_or_default());
+        self.standbys.set(i64::try_from(queue.standbys.len()).unwrap_or_default());
     }
 
     /// A task has changed. A run counts when it has ended.

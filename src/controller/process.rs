@@ -130,6 +130,7 @@ pub fn run(
         idle: Idle::new(config),
         state_dir: std::path::absolute(&config.paths.state_dir)?,
     };
+    service.take_queue(clock::now());
     let served = service.serve(&mut signals, config, reload);
     Guest::stop_all(stops_before)?;
     let stopped = served.and_then(|ending| Ok((service.stop(&ending)?, ending)));
@@ -320,12 +321,22 @@ impl Service {
         }
     }
 
+    fn take_queue(&mut self, now: Now) {
+        let Some(queue) = self.writer.take_queue() else { return };
+        if let Some(metrics) = &self.metrics {
+            metrics.leads(&queue);
+        }
+        self.sequencer.controller().handle_queue(now, queue);
+    }
+
     /// Handles the result of a commit.
     ///
     /// # Errors
     /// When the contents of the disk are unknown.
     fn take_outcome(&mut self, now: Now) -> Result<(), ControllerError> {
-        let Some(outcome) = self.writer.poll_outcome() else { return Ok(()) };
+        let outcome = self.writer.poll_outcome();
+        self.take_queue(now);
+        let Some(outcome) = outcome else { return Ok(()) };
         if let Some(metrics) = &self.metrics {
             metrics.committed(now.mono.since(self.commit_began), outcome.is_ok());
         }

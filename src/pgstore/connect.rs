@@ -123,7 +123,7 @@ pub struct Session {
     pub(crate) prepared: BTreeMap<&'static str, Statement>,
     /// What this session knows of the row of the leader.
     pub(crate) leads: Option<crate::lead::Known>,
-    pub(crate) has_standbys: bool,
+    pub(crate) standbys: usize,
 }
 
 impl std::fmt::Debug for Session {
@@ -141,8 +141,7 @@ impl Session {
         let server = Server(server);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::Connect { place: server.place(), why: error.to_string() })?;
-        let mut session =
-            Self { server, runtime, client: None, prepared: BTreeMap::new(), leads: None, has_standbys: false };
+        let mut session = Self { server, runtime, client: None, prepared: BTreeMap::new(), leads: None, standbys: 0 };
         session.connect()?;
         session.migrate()?;
         Ok(session)

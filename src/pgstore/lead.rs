@@ -277,7 +277,7 @@ impl Session {
             self.prepared = prepared;
         }
         if made.is_ok() {
-            self.has_standbys = count.get() > 0;
+            self.standbys = usize::try_from(count.get()).unwrap_or_default();
         }
         made
     }
@@ -371,10 +371,10 @@ impl Session {
         self.client.is_some()
     }
 
-    /// Whether other homes waited to lead at the last commit.
+    /// The number of other homes that waited to lead at the last commit.
     #[must_use]
-    pub const fn has_standbys(&self) -> bool {
-        self.has_standbys
+    pub const fn standby_count(&self) -> usize {
+        self.standbys
     }
 
     /// Gives the lease up, so that another controller can lead at once.

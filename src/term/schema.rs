@@ -63,7 +63,7 @@ const FIELDS: [(&str, &str, Unit); 16] = [
 ];
 
 /// Members made by commands, not by the wire, that are unix seconds.
-const MOMENTS: [&str; 2] = ["paused_until", "started"];
+const MOMENTS: [&str; 3] = ["paused_until", "started", "since_time"];
 
 /// Pairs of such members. They are unix seconds only if an object has both: one of them alone may be a count.
 const PERIODS: [[&str; 2]; 3] = [["start", "end"], ["created", "until"], ["started", "ended"]];

@@ -3,6 +3,7 @@
 pub(crate) mod idle;
 pub(crate) mod outdated;
 
+use api::wire::requests::status::QueueView;
 use base::Wall;
 use outdated::Start;
 
@@ -26,6 +27,8 @@ pub(crate) struct Mode {
     pub(crate) store_trouble: Option<String>,
     /// The sentence of a disk that has no more room than its reserve.
     pub(crate) little_room: Option<String>,
+    /// The queue, if other machines share it.
+    pub(crate) queue: Option<QueueView>,
 }
 
 impl Mode {

@@ -10,6 +10,7 @@ use super::{CommitError, StoreError};
 use crate::archives::Mirror;
 use crate::engine::{Record, Stored};
 use api::config::StoreServer;
+use api::wire::requests::status::QueueView;
 use api::wire::rules::Rules;
 use base::{Epoch, Mono, TaskRecord, Wall};
 
@@ -79,6 +80,10 @@ impl ServerStore {
     }
 
     pub fn accept_loss(&mut self) -> Result<(), StoreError> {
+        match *self {}
+    }
+
+    pub fn take_change(&mut self) -> Option<QueueView> {
         match *self {}
     }
 

@@ -6,6 +6,7 @@ use super::server::{Keeper, Leader, ServerStore};
 use super::{CommitError, FileStore, StoreError};
 use crate::archives::Mirror;
 use crate::engine::{Record, Stored};
+use api::wire::requests::status::QueueView;
 use api::wire::rules::Rules;
 use base::{Epoch, Wall};
 
@@ -57,6 +58,14 @@ impl Store {
         match self {
             Self::File(store) => store.keep_log_short(),
             Self::Server(_) => {}
+        }
+    }
+
+    /// How the queue stands that other machines share, if that has changed.
+    pub fn take_change(&mut self) -> Option<QueueView> {
+        match self {
+            Self::File(_) => None,
+            Self::Server(store) => store.take_change(),
         }
     }
 

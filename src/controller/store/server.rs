@@ -20,6 +20,7 @@ use crate::engine::{Record, Stored};
 use api::config::StoreServer;
 use api::wire::graph::GraphRow;
 use api::wire::record::{Encoder, Row};
+use api::wire::requests::status::QueueView;
 use api::wire::rules::Rules;
 use base::{Epoch, IncidentKind, Mono, TaskRecord};
 use beside::Files;
@@ -34,6 +35,9 @@ const NOTE: &str = "postgresql";
 
 /// How often the note is written, at most.
 const NOTE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How often a leader looks at what the server promises.
+const LOOK_INTERVAL: Duration = Duration::from_secs(30);
 
 /// What a home knows of the queue.
 #[derive(Debug, Serialize, Deserialize)]
@@ -64,6 +68,8 @@ pub struct ServerStore {
     stood_by: Option<Mono>,
     /// When the last commit began.
     renewed: Option<Mono>,
+    /// How the queue stood when that was looked at last, and when.
+    looked: Option<(QueueView, Mono)>,
 }
 
 impl ServerStore {
@@ -97,6 +103,7 @@ impl ServerStore {
             raised: None,
             stood_by: None,
             renewed: None,
+            looked: None,
         })
     }
 
@@ -220,6 +227,23 @@ impl ServerStore {
         Ok(Queue { place: self.place(), leader, standbys, survives })
     }
 
+    /// How the queue stands, if that has changed: it is looked at when the number of standbys is another one, and now and then.
+    pub fn take_change(&mut self) -> Option<QueueView> {
+        let now = clock::now().mono;
+        let is_fresh = |(view, at): &(QueueView, Mono)| {
+            now.since(*at) < LOOK_INTERVAL && view.standbys.len() == self.session.standby_count()
+        };
+        if self.epoch.is_none() || self.looked.as_ref().is_some_and(is_fresh) {
+            return None;
+        }
+        let Queue { place, leader, standbys, survives } = self.queue().ok()?;
+        let since = leader.map(|leader| leader.since).unwrap_or_default();
+        let view = QueueView { place, since, standbys, survives };
+        let is_same = self.looked.as_ref().is_some_and(|(before, _)| *before == view);
+        self.looked = Some((view.clone(), now));
+        (!is_same).then_some(view)
+    }
+
     /// Notes how far the queue is, now and then; a session that leads knows it by itself.
     fn see(&mut self, leader: Option<&Leader>) {
         let Some(seen) = leader.map(Leader::seen).or(self.session.seen()) else { return };
@@ -269,7 +293,7 @@ impl ServerStore {
     fn may_be_deposed(&self) -> bool {
         let lease = self.session.lease();
         !self.session.is_connected()
-            && self.session.has_standbys()
+            && self.session.standby_count() > 0
             && self.renewed.is_none_or(|at| clock::now().mono.since(at) >= lease)
     }
 

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use super::{CommitError, Store};
 use crate::engine::Record;
 use crate::history::Feed;
+use api::wire::requests::status::QueueView;
 use base::TaskId;
 use proc::background::Background;
 
@@ -22,9 +23,20 @@ enum Order {
     Resign,
 }
 
+/// What the thread of the store tells.
+#[derive(Debug)]
+enum Told {
+    Outcome(Outcome),
+    Queue(QueueView),
+}
+
 /// A store on a thread of its own.
 #[derive(Debug)]
-pub struct Writer(Background<Order, Outcome>);
+pub struct Writer {
+    thread: Background<Order, Told>,
+    /// How the queue stands that other machines share, since it has changed.
+    queue: Option<QueueView>,
+}
 
 impl Writer {
     /// Moves the store to its thread, with the history that gets the rounds of each commit.
@@ -32,8 +44,8 @@ impl Writer {
     /// # Errors
     /// When descriptors or threads have run out.
     pub fn start(mut store: Store, mut history: Option<Feed>) -> io::Result<Self> {
-        let mut forgotten = Vec::new();
-        let thread = Background::start("store", move |order, done: &dyn Fn(Outcome)| {
+        let (mut forgotten, queue) = (Vec::new(), store.take_change());
+        let thread = Background::start("store", move |order, done: &dyn Fn(Told)| {
             let mut records = match order {
                 Order::Commit(records) => records,
                 Order::Resign => return store.resign(),
@@ -49,10 +61,10 @@ impl Writer {
                     if let Some(history) = &mut history {
                         history.after_commit(&mut records);
                     }
-                    done(Ok(records));
+                    done(Told::Outcome(Ok(records)));
                     forgotten.extend(kept.into_keys().map(Record::Remove));
                 }
-                Err(error) => done(Err((error, records))),
+                Err(error) => done(Told::Outcome(Err((error, records)))),
             }
             if let Some(history) = &mut history
                 && !forgotten.is_empty()
@@ -64,23 +76,36 @@ impl Writer {
                 }
             }
             store.tidy();
+            if let Some(queue) = store.take_change() {
+                done(Told::Queue(queue));
+            }
         })?;
-        Ok(Self(thread))
+        Ok(Self { thread, queue })
     }
 
     /// Begins to commit these records: all of them or none. The descriptor wakes the loop when the commit has ended.
     pub fn commit(&self, records: Vec<Record>) {
-        self.0.give(Order::Commit(records));
+        self.thread.give(Order::Commit(records));
     }
 
     /// Lets another controller lead behind the last commit.
     pub fn resign(&self) {
-        self.0.give(Order::Resign);
+        self.thread.give(Order::Resign);
     }
 
     /// The result of the oldest commit, once it is known.
-    pub fn poll_outcome(&self) -> Option<Outcome> {
-        self.0.poll()
+    pub fn poll_outcome(&mut self) -> Option<Outcome> {
+        loop {
+            match self.thread.poll()? {
+                Told::Outcome(outcome) => return Some(outcome),
+                Told::Queue(queue) => self.queue = Some(queue),
+            }
+        }
+    }
+
+    /// How the queue stands that other machines share, once after each change.
+    pub const fn take_queue(&mut self) -> Option<QueueView> {
+        self.queue.take()
     }
 }
 
@@ -99,13 +124,13 @@ fn ends_of_forgotten(records: &[Record]) -> BTreeMap<TaskId, Record> {
 
 impl AsFd for Writer {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.thread.as_fd()
     }
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        self.0.finish();
+        self.thread.finish();
     }
 }
 

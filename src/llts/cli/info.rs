@@ -129,7 +129,7 @@ fn queue(server: &StoreServer, state_dir: &Path) -> Value {
         json!({
             "home": leader.home(),
             "address": leader.address,
-            "since": leader.since.unix_seconds(),
+            "since_time": leader.since.unix_seconds(),
             "epoch": leader.epoch.number,
         })
     });
@@ -235,7 +235,7 @@ fn show_queue(table: &mut Table, queue: &Map<String, Value>) {
     let text = |value: &Value, key: &str| value.get(key).map(plain).unwrap_or_default();
     table.row(["queue", &plain(&queue["at"])]);
     let leader = &queue["leader"];
-    let since = leader["since"].as_f64().and_then(Wall::from_unix_seconds);
+    let since = leader["since_time"].as_f64().and_then(Wall::from_unix_seconds);
     let led = match since {
         Some(since) => {
             let time = times::duration(clock::now().wall.since(since));

@@ -5,7 +5,7 @@ pub(super) mod screen;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use api::wire::requests::status::{Problem, Status, status};
+use api::wire::requests::status::{Problem, QueueView, Status, status};
 use api::wire::version;
 use base::Wall;
 use term::exit;
@@ -72,6 +72,7 @@ fn value(status: &Status) -> Value {
         "version": version::program(),
         "health": status.warning.as_deref().unwrap_or("good"),
         "uptime_seconds": status.now.since(status.started_at).as_secs_f64(),
+        "queue": status.queue.as_ref().map(queue),
         "problems": status.problems.iter().map(problem).collect::<Vec<_>>(),
         "tasks": states,
         "agents": { "total": agents.total, "free": agents.free, "busy": agents.busy, "lost": agents.lost },
@@ -82,6 +83,11 @@ fn value(status: &Status) -> Value {
         "waiting": status.waiting.iter().map(|(why, count)| json!({ "why": why, "count": count })).collect::<Vec<_>>(),
         "failed": rows(&status.failed),
     })
+}
+
+fn queue(queue: &QueueView) -> Value {
+    let QueueView { place, since, standbys, survives } = queue;
+    json!({ "at": place, "since_time": since.unix_seconds(), "standbys": standbys, "survives": survives })
 }
 
 fn problem(problem: &Problem) -> Value {

@@ -50,6 +50,8 @@ fn a_queue_survives_the_machine_of_its_controller() {
     eventually("it runs", || first.ok(&format!("show {running}")).out.contains("running"));
     second.llts("up 1").failed(1, "`llts up --standby` waits here until it does not");
     let mut waiting = standby(&second);
+    let next = format!("{} stands by", second.path("state").display());
+    eventually("it is seen", || first.ok("status").out.contains(&next));
 
     kill(&first);
     eventually("the second one takes over", || !waiting.is_running());
@@ -95,7 +97,7 @@ fn nothing_of_the_lost_machine_is_needed() {
     // New tasks find the tools as well.
     assert!(second.ok("tool list").out.contains("of-folder"));
     second.ok(&format!("wait {}", submit(&second, "pushed")));
-    second.ok("tool remove of-folder");
+    second.ok("tool rm of-folder");
     second.llts("submit of-folder").failed(4, "of-folder");
     let lost = postgres.sql("SELECT count(*) FROM llts.file_parts WHERE digest NOT IN (SELECT digest FROM llts.files)");
     assert_eq!(lost, "0");
@@ -116,6 +118,8 @@ fn a_service_that_is_stopped_hands_the_queue_over_at_once() {
     first.ok("down");
     eventually("the second one takes over", || !waiting.is_running());
     assert!(states(&second).contains(&later));
+    let shown = second.ok("status --output json").json();
+    assert_eq!(shown["queue"]["standbys"], serde_json::json!([]), "{shown}");
     second.ends_clean();
     first.ok("up 1");
     assert!(states(&first).contains(&later));

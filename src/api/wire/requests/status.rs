@@ -70,6 +70,8 @@ pub enum Part {
     States(StateCounts),
     /// The numbers of agents.
     Agents(AgentCounts),
+    /// The queue, if other machines share it.
+    Queue(QueueView),
     /// The number of changes of tasks up to now.
     Changes(u64),
     /// The ends of the last minutes, the oldest first.
@@ -92,6 +94,19 @@ pub enum Part {
     Graph(GraphView),
     /// One of the last incidents, with its number.
     Incident(u64, Incident),
+}
+
+/// A queue that this controller leads, and others may lead after it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QueueView {
+    /// The server.
+    pub place: String,
+    /// When this controller began to lead, by the clock of the server.
+    pub since: Wall,
+    /// The homes that wait to lead.
+    pub standbys: Vec<String>,
+    /// What an accepted task survives.
+    pub survives: String,
 }
 
 /// The ends in a step of time.
@@ -123,6 +138,7 @@ pub struct Problem {
 mod part {
     pub(super) const STATES: &str = "states";
     pub(super) const AGENTS: &str = "agents";
+    pub(super) const QUEUE: &str = "queue";
     pub(super) const CHANGES: &str = "changes";
     pub(super) const PACE: &str = "pace";
     pub(super) const PROBLEM: &str = "problem";
@@ -143,6 +159,7 @@ impl Part {
         match self {
             Self::States(_) => part::STATES.to_owned(),
             Self::Agents(_) => part::AGENTS.to_owned(),
+            Self::Queue(_) => part::QUEUE.to_owned(),
             Self::Changes(_) => part::CHANGES.to_owned(),
             Self::Pace(_) => part::PACE.to_owned(),
             Self::Problem(place, _) => format!("{} {place}", part::PROBLEM),
@@ -163,6 +180,7 @@ impl Part {
             Self::Running(row) | Self::Failed(row) => Some(row),
             Self::States(_)
             | Self::Agents(_)
+            | Self::Queue(_)
             | Self::Changes(_)
             | Self::Pace(_)
             | Self::Problem(..)
@@ -179,6 +197,12 @@ impl Part {
         match self {
             Self::States(states) => rows::write_states(states, writer),
             Self::Agents(counts) => counts.write(writer),
+            Self::Queue(QueueView { place, since, standbys, survives }) => {
+                writer.text(words::WHAT, place);
+                writer.moment(words::SINCE, *since);
+                writer.text(words::STANDBYS, &standbys.join(", "));
+                writer.text(words::SURVIVES, survives);
+            }
             Self::Changes(number) => writer.literal(words::SEQ, number),
             Self::Pace(steps) => {
                 let list = |text: &dyn Fn(&PaceStep) -> String| steps.iter().map(text).collect::<Vec<_>>().join(" ");
@@ -328,6 +352,8 @@ pub struct Status {
     pub paused_until: Option<Wall>,
     /// A sentence about its health, if that is not good.
     pub warning: Option<String>,
+    /// The queue, if other machines share it.
+    pub queue: Option<QueueView>,
     /// The number of changes of tasks up to now.
     pub changes: u64,
     /// The ends of the last minutes, the oldest first.
@@ -357,6 +383,15 @@ impl Status {
         match name.split_once(' ').map_or(name, |(part, _)| part) {
             part::STATES => self.states = rows::read_states(&fields()),
             part::AGENTS => self.agents = fields().into(),
+            part::QUEUE => {
+                let standbys = text(words::STANDBYS);
+                self.queue = Some(QueueView {
+                    place: text(words::WHAT),
+                    since: fields().moment(words::SINCE).unwrap_or_default(),
+                    standbys: standbys.split(", ").filter(|home| !home.is_empty()).map(str::to_owned).collect(),
+                    survives: text(words::SURVIVES),
+                });
+            }
             part::CHANGES => self.changes = fields().count(words::SEQ).unwrap_or_default(),
             part::PACE => self.pace = read_pace(&text(words::ENDS), &text(words::RUN_P50)),
             part::PROBLEM => {

@@ -13,7 +13,7 @@ use crate::engine::readers::scan::STATUS_ROWS;
 use crate::engine::relations::jobs::Job;
 use api::wire::brief;
 use api::wire::requests::job::results::Cursor;
-use api::wire::requests::status::{Part, StatusAsk, StatusView};
+use api::wire::requests::status::{Part, QueueView, StatusAsk, StatusView};
 use base::{GateVerdict, GateView, Incident, Now, Phase, ShownState, TaskId, TaskRecord};
 
 const JOBS_MAX: usize = 20;
@@ -111,6 +111,12 @@ impl Controller {
         }
     }
 
+    /// How the queue stands that other machines share.
+    pub fn handle_queue(&mut self, now: Now, queue: QueueView) {
+        self.mode.queue = Some(queue);
+        self.plan_look(now);
+    }
+
     fn status_parts(&self, now: Now) -> Vec<Part> {
         let figures = &self.tasks.figures;
         let running: Vec<_> = self.longest_running(now).into_iter().map(|task| self.row(now, task)).collect();
@@ -124,6 +130,7 @@ impl Controller {
         let graphs = self.graphs.iter().rev().take(LOOKED_AT).filter(|graph| !graph.has_ended).take(GRAPHS_MAX);
         let pace = figures.pace(now.mono);
         let mut parts = vec![Part::States(figures.states()), Part::Agents(self.fleet.counts())];
+        parts.extend(self.mode.queue.clone().map(Part::Queue));
         parts.push(Part::Changes(figures.changes()));
         parts.extend((!pace.is_empty()).then_some(Part::Pace(pace)));
         parts.extend(problems.into_iter().enumerate().map(|(place, problem)| Part::Problem(place, problem)));

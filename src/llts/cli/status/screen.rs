@@ -11,7 +11,7 @@ use super::super::rows::beyond;
 use super::super::selection::ids::short;
 use api::wire::requests::job::JobAnswer;
 use api::wire::requests::rows::RowView;
-use api::wire::requests::status::{Problem, Status};
+use api::wire::requests::status::{Problem, QueueView, Status};
 use base::{Phase, ShownState, Wall, is_longer};
 use term::style::{BAD, FAINT, GOOD, Look, ODD, PLAIN, STRONG, Screen};
 use term::table::{Column, Give, Omit, Table, grouped};
@@ -64,6 +64,9 @@ pub(super) fn of(status: &Status, look: Look, lines: Option<usize>) -> Screen {
 fn drawn(status: &Status, failures: &[Group], rows: Rows, look: Look) -> Screen {
     let mut screen = Screen::new(look);
     head(status, &mut screen);
+    if let Some(queue) = &status.queue {
+        screen.behind((PLAIN, "", 0), FAINT, &leading(queue, status.now));
+    }
     problems(status).iter().for_each(|problem| screen.behind((BAD, "! ", 2), PLAIN, problem));
     let more = left_out(rows.jobs, status.jobs.len(), "jobs");
     section(&mut screen, &jobs(status, rows.jobs), more, "llts jobs");
@@ -98,6 +101,17 @@ pub(in super::super) fn head(status: &Status, screen: &mut Screen) {
         parts.push((PLAIN, format!("  p50 {}", times::short(p50))));
     }
     screen.flow(parts);
+}
+
+/// Since when this controller leads, who would lead next, and what a loss would cost.
+pub(in super::super) fn leading(queue: &QueueView, now: Wall) -> String {
+    let since = times::short(now.since(queue.since));
+    let next = match &*queue.standbys {
+        [] => "no home stands by".to_owned(),
+        [home] => format!("{home} stands by"),
+        [home, others @ ..] => format!("{home} stands by, and {} more", others.len()),
+    };
+    format!("leads {} for {since}; {next}; an accepted task survives {}", queue.place, queue.survives)
 }
 
 /// What an operator has to look at, each in a sentence with a command.

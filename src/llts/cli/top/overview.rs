@@ -46,6 +46,11 @@ pub(super) fn rows(status: &Status, look: Look) -> Vec<Row> {
     if status.problems.is_empty() {
         rows.push(Row::new(Target::Nothing, vec![(GOOD, "nothing is wrong".to_owned())]));
     }
+    if let Some(queue) = &status.queue {
+        let mut screen = Screen::new(look);
+        screen.behind((PLAIN, "", 0), FAINT, &screen::leading(queue, status.now));
+        rows.extend(screen.into_lines().into_iter().map(|line| Row::new(Target::Nothing, line)));
+    }
     rows.extend(pace(&status.pace, look));
     let jobs = status.jobs.iter().map(Target::of_job);
     part(&mut rows, &screen::jobs(status, ROWS_MAX), jobs, look);

@@ -141,8 +141,10 @@ function Failures() {
 
 export function Overview() {
     const paused = store.head.__PAUSED_UNTIL__;
+    const queue = part('queue');
     return html`<div class="page"><h1 class="hide" id="title">Overview</h1>
         ${store.head.__WARNING__ && html`<p class="trouble">${line(store.head.__WARNING__, 1000)}</p>`}
+        ${queue && html`<p class="dim">Leads ${line(queue.__WHAT__, 200)} since ${moment(queue.__SINCE__, now())}. ${queue.__STANDBYS__ ? `Stands by: ${line(queue.__STANDBYS__, 300)}.` : 'No home stands by.'} An accepted task survives ${line(queue.__SURVIVES__, 200)}.</p>`}
         ${paused && html`<p class="trouble">The service is paused until ${moment(paused, now())}: no task starts. ${session.mayChange && html`<button type="button" onClick=${() => openGate('*')}>End the pause…</button>`}</p>`}
         <div class="cards two"><${Problems} /><${Counts} /><div class="cards one"><${Jobs} /><${Waiting} /></div><div class="cards one"><${Pace} /><${Running} /></div><${Failures} /></div></div>`;
 }
