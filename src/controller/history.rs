@@ -119,7 +119,7 @@ impl History {
         let (jobs, incoming) = mpsc::channel();
         let asks = start_reader(folder.clone(), limits, jobs.clone(), outgoing, Arc::clone(&bell))?;
         let mut writer = Writer::new(folder, limits, Arc::clone(&progress), asks);
-        tell(writer.begin(now, stored));
+        tell(writer.begin(now, stored, incidents::is_left(state_dir, IncidentKind::Deposed)));
         let thread = std::thread::Builder::new().name("history".to_owned()).spawn(move || writer.run(&incoming))?;
         let kept = jobs.clone();
         incidents::listen(Some(Box::new(move |incident| {

@@ -87,6 +87,7 @@ impl FileStore {
     pub fn open(state_dir: &Path, durability: Durability) -> Result<Self, StoreError> {
         let path = state_dir.join(FILE);
         check_length(&path)?;
+        transfer::check_moved(&path)?;
         finish_repair(state_dir)?;
         let torn_at = torn_at(&path)?;
         if let Some(offset) = torn_at {

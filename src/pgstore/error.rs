@@ -1,5 +1,7 @@
 //! What can go wrong, as sentences.
 
+use std::io::ErrorKind;
+
 use tokio_postgres::error::SqlState;
 
 /// Why the store cannot be used.
@@ -106,21 +108,27 @@ pub(crate) fn is_answer(error: &tokio_postgres::Error) -> bool {
 pub(crate) fn said(error: &tokio_postgres::Error) -> String {
     let Some(answer) = error.as_db_error() else {
         let mut text = error.to_string();
+        let mut advice = "";
         let mut source = std::error::Error::source(error);
         while let Some(cause) = source {
             let cause_text = cause.to_string();
             if !text.contains(&cause_text) {
                 text = format!("{text}: {cause_text}");
             }
+            let kind = cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+            if let Some(ErrorKind::ConnectionRefused | ErrorKind::NotFound) = kind {
+                advice = "; start the server, or correct STORE";
+            }
             source = cause.source();
         }
-        return text;
+        return text + advice;
     };
     let advice = match *answer.code() {
         SqlState::INVALID_PASSWORD => "; STORE_PASSWORD_FILE names the file with the password",
         SqlState::READ_ONLY_SQL_TRANSACTION => {
             "; it is a replica: STORE has to name the primary, or be given `target_session_attrs=read-write`"
         }
+        SqlState::INVALID_CATALOG_NAME => "; make it with `createdb`, or correct STORE",
         SqlState::DISK_FULL => "; make room on the disk of the server",
         SqlState::TOO_MANY_CONNECTIONS => "; raise its max_connections, or close other connections",
         SqlState::INSUFFICIENT_PRIVILEGE => {

@@ -51,6 +51,13 @@ pub fn are_left(state_dir: &Path) -> bool {
     left(state_dir).exists()
 }
 
+/// Whether an incident of this kind was left.
+#[must_use]
+pub fn is_left(state_dir: &Path, kind: IncidentKind) -> bool {
+    let text = fs::read_to_string(left(state_dir)).unwrap_or_default();
+    text.lines().any(|line| line.split(' ').nth(1) == Some(words::incident(kind)))
+}
+
 /// Notes the incidents that were left for this controller.
 pub fn take_left(state_dir: &Path) {
     let path = left(state_dir);

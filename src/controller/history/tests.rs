@@ -98,7 +98,7 @@ impl World {
     /// kill -9, and the next start.
     fn restart(&mut self, now: Now, stored: &[TaskRecord]) {
         self.writer = writer_in(self.folder.path());
-        self.writer.begin(now, stored);
+        self.writer.begin(now, stored, false);
     }
 
     fn ask(&self, filter: RoundFilter, what: What) -> HistoryAnswer {

@@ -72,8 +72,9 @@ impl Writer {
         }
     }
 
-    /// Adds what the files lack of the stored tasks, and notes the start. Returns that note.
-    pub(super) fn begin(&mut self, now: Now, stored: &[TaskRecord]) -> Incident {
+    /// Adds what the files lack of the stored tasks, and notes the start. Returns that note. A controller that was deposed has ended
+    /// by itself.
+    pub(super) fn begin(&mut self, now: Now, stored: &[TaskRecord], was_deposed: bool) -> Incident {
         match recovery::missing(&self.folder, &mut self.appender, stored) {
             Ok(missing) => {
                 for (record, round) in &missing {
@@ -92,7 +93,7 @@ impl Writer {
             Err(error) => log::warn!("the history cannot be compared with the store: {error}"),
         }
         let (kind, text) = match recovery::last_of_life(&self.folder) {
-            Some(IncidentKind::Started | IncidentKind::Crashed) => (
+            Some(IncidentKind::Started | IncidentKind::Crashed) if !was_deposed => (
                 IncidentKind::Crashed,
                 "the controller has started; the one before was not stopped: killed, or crashed",
             ),

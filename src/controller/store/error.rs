@@ -84,8 +84,21 @@ pub enum StoreError {
     /// The server of the queue cannot be used.
     #[error("{0}")]
     Server(String),
+    /// Its queue goes on elsewhere.
+    #[error(
+        "the queue of {} was copied to {to}, and goes on there: set STORE to that; to begin again with the file, remove {}",
+        .path.display(), .note.display()
+    )]
+    Moved {
+        /// Path of the file.
+        path: PathBuf,
+        /// The other store.
+        to: String,
+        /// The file that says so.
+        note: PathBuf,
+    },
     /// A copy would replace what is there.
-    #[error("{} has rows already, and a copy replaces nothing; name an empty one, for example another STORE_SCHEMA", .0.display())]
+    #[error("{} has rows already, and a copy replaces nothing; name an empty one, such as another STORE_SCHEMA, or move the file away", .0.display())]
     Occupied(PathBuf),
     /// The program was built without it.
     #[error(

@@ -1,12 +1,14 @@
 //! Copies a queue, row by row, between the file in STATE_DIR and a server, while no controller uses either.
 
-use std::path::Path;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
 use rusqlite::OpenFlags;
 
 use super::rows::{Rows, set};
 use super::{
-    FILE, FileStore, ServerStore, StoreError, Tables, checksum, connect, graphs, row_of, schema, settings,
+    FILE, FileStore, ServerStore, StoreError, Tables, beside, checksum, connect, graphs, row_of, schema, settings,
     torn_at_for_reader,
 };
 use api::archives_dir::dir_in;
@@ -15,6 +17,7 @@ use api::wire::graph::GraphRow;
 use api::wire::record::Row;
 use api::wire::requests::heartbeat;
 use base::{Epoch, TaskRecord};
+use proc::files::draft::{PRIVATE, replace};
 
 /// All rows of a queue, as they are stored.
 #[derive(Debug, Default)]
@@ -89,6 +92,11 @@ pub fn transfer(from: &StoreSection, to: &StoreSection, state_dir: &Path) -> Res
         None => into_file(&rows, state_dir),
         Some(server) => ServerStore::open(server, state_dir).and_then(|mut store| store.take_rows(&rows, state_dir)),
     };
+    if source.is_none() && copied.is_ok() {
+        let path = state_dir.join(FILE);
+        let noted = replace(&moved(&path), PRIVATE, |file| file.write_all(to.place(state_dir).as_bytes()));
+        noted.map_err(|source| StoreError::Note { path, source })?;
+    }
     if let Some(source) = &mut source {
         match &copied {
             Ok(()) => source.move_to(&to.place(state_dir))?,
@@ -96,6 +104,19 @@ pub fn transfer(from: &StoreSection, to: &StoreSection, state_dir: &Path) -> Res
         }
     }
     copied.map(|()| tasks)
+}
+
+/// The file that says that the queue of a store was copied, and where it goes on.
+fn moved(path: &Path) -> PathBuf {
+    beside(path, ".moved")
+}
+
+/// Refuses a file whose queue goes on elsewhere: its tasks would run twice.
+pub(super) fn check_moved(path: &Path) -> Result<(), StoreError> {
+    match fs::read_to_string(moved(path)) {
+        Ok(to) if path.exists() => Err(StoreError::Moved { path: path.to_owned(), to, note: moved(path) }),
+        _ => Ok(()),
+    }
 }
 
 /// Copies the queue of a server into a new file, with the archives and files that are missing there, also while a controller leads it.
@@ -164,6 +185,12 @@ fn of_file(state_dir: &Path) -> Result<AllRows, StoreError> {
 
 fn into_file(rows: &AllRows, state_dir: &Path) -> Result<(), StoreError> {
     let path = state_dir.join(FILE);
+    if moved(&path).exists() {
+        if path.exists() {
+            return Err(StoreError::Occupied(path));
+        }
+        let _ = fs::remove_file(moved(&path));
+    }
     let mut store = FileStore::open(state_dir, Durability::Disk)?;
     let failed = |error| StoreError::of(&path, error);
     let has_rows =

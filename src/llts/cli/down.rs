@@ -31,7 +31,7 @@ const LOOK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Tasks that wait stay in the store, and start after the next `llts up`. The runs of others are ended, and start again then, in their \
+Tasks that wait stay in the store, and start after the next `llts up`, or in the home that stands by. The runs of others are ended, and start again then, in their \
 next round. On a terminal this asks first if there are any. With --wait, no further task starts, and the service stops when the \
 running ones have ended; an interrupt ends the wait, and the service goes on.")]
 pub(super) struct DownArgs {
@@ -140,12 +140,13 @@ fn show(session: &mut Session, stopped: Stopped, abandoned: &[Abandoned]) {
     let state_dir = session.config.paths.state_dir.display();
     let is_nothing = stopped == Stopped::default();
     let sentence = match stopped {
-        Stopped { supervisor: Some(pid), remains: 0 } => format!("stopped the service (process {pid})"),
-        Stopped { supervisor: Some(pid), remains } => {
+        Stopped { standby: Some(pid), supervisor: None, remains: 0 } => format!("ended the standby (process {pid})"),
+        Stopped { supervisor: Some(pid), remains: 0, .. } => format!("stopped the service (process {pid})"),
+        Stopped { supervisor: Some(pid), remains, .. } => {
             format!("stopped the service (process {pid}); ended {remains} processes that it had left behind")
         }
-        Stopped { supervisor: None, remains: 0 } => format!("no service runs in {state_dir} (STATE_DIR)"),
-        Stopped { supervisor: None, remains } => {
+        Stopped { supervisor: None, remains: 0, .. } => format!("no service runs in {state_dir} (STATE_DIR)"),
+        Stopped { supervisor: None, remains, .. } => {
             format!("the supervisor had ended; ended {remains} processes that it had left behind")
         }
     };
@@ -154,7 +155,7 @@ fn show(session: &mut Session, stopped: Stopped, abandoned: &[Abandoned]) {
             .iter()
             .map(|Abandoned { folder, ended }| json!({ "folder": path_text(folder), "ended": ended.as_ref().ok(), "error": ended.as_ref().err() }))
             .collect();
-        session.out.value(&json!({ "stopped": !is_nothing, "pid": stopped.supervisor, "abandoned": abandoned }));
+        session.out.value(&json!({ "stopped": !is_nothing, "pid": stopped.supervisor, "standby_pid": stopped.standby, "abandoned": abandoned }));
     } else if is_nothing {
         note(&sentence);
     } else {

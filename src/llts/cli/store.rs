@@ -51,8 +51,9 @@ agent still has goes on. Agents obey the restored controller, and no longer the 
     },
     /// Copy the queue of a stopped service into an empty store
     #[command(after_help = "\
-Each store is `sqlite`, the file in STATE_DIR, or the URL of a PostgreSQL, with the other STORE_ keys of the configuration. The \
-configuration is not changed: set STORE to the new one afterwards. Agents refuse the old one from then on.
+Each store is `sqlite`, the file in STATE_DIR, or the URL of a PostgreSQL, with the other STORE_ keys of the configuration, such as \
+STORE_SCHEMA. Tools and files of tasks go along. The configuration is not changed: set STORE to the new one afterwards. The old \
+one can no longer be used by mistake: its controller refuses to start, and agents refuse it.
 
 llts store copy sqlite postgresql://llts@db.example/llts")]
     Copy {

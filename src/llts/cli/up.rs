@@ -9,7 +9,7 @@ use clap::builder::RangedU64ValueParser;
 use super::host;
 use crate::cli::{end_abandoned, make_home};
 use crate::service::supervisor;
-use crate::service::supervisor::{AGENTS_MAX, Launch, Order, RenewError, Service, log_file};
+use crate::service::supervisor::{AGENTS_MAX, Launch, Order, RenewError, STANDBY_LOCK, Service, log_file};
 use api::config::key_variables;
 use api::transport;
 use controller::store::ServerStore;
@@ -179,7 +179,7 @@ fn leave_to_leader(session: &Session, args: &UpArgs, signals: &mut Signals) -> R
     if args.accept_loss {
         store.accept_loss().map_err(Failure::failed)?;
     }
-    let mut said = None;
+    let (mut said, mut waiting) = (None, None);
     loop {
         let line = match store.other_leader(state_dir) {
             Ok(None) => {
@@ -187,6 +187,10 @@ fn leave_to_leader(session: &Session, args: &UpArgs, signals: &mut Signals) -> R
                 return Ok(());
             }
             Ok(Some(leader)) if args.standby => {
+                if waiting.is_none() {
+                    // `llts down` finds it by that.
+                    waiting = Some(StateLock::acquire(state_dir, STANDBY_LOCK).map_err(Failure::failed)?);
+                }
                 // The next look tells of a server that does not answer.
                 let _ = store.stand_by(clock::now().mono, state_dir);
                 format!("{}; a service starts here when it does not any more", store.leads(&leader))

@@ -36,7 +36,7 @@ pub use launch::{Launch, LaunchError, Launched};
 pub use order::{Order, order, settled, stand_by, starting};
 pub use renew::{RenewError, renew};
 pub use standby::why_needed;
-pub use stop::{StopError, Stopped, stop};
+pub use stop::{STANDBY_LOCK, StopError, Stopped, stop};
 pub use turn::{Options, SupervisorError, host_name, supervise};
 
 use std::time::Duration;

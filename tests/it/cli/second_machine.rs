@@ -127,6 +127,18 @@ fn a_service_that_is_stopped_hands_the_queue_over_at_once() {
 }
 
 #[test]
+fn a_standby_is_ended_in_its_home() {
+    let postgres = Postgres::start();
+    let [first, second] = [(); 2].map(|()| home(&postgres));
+    first.ok("up 1");
+    let waiting = standby(&second);
+    second.llts("up 1 --standby").failed(1, "standby");
+    assert!(second.ok("down").out.contains("ended the standby"));
+    waiting.said().failed(130, "left before this home could lead");
+    first.ends_clean();
+}
+
+#[test]
 fn a_controller_that_was_deposed_acknowledges_nothing_and_stands_by() {
     let postgres = Postgres::start();
     let [first, second] = [(); 2].map(|()| home(&postgres));
@@ -147,6 +159,8 @@ fn a_controller_that_was_deposed_acknowledges_nothing_and_stands_by() {
 
     second.ok("down");
     eventually("the first one leads again", || first.llts("run -- true").code == Some(0));
+    let incidents = first.ok("incidents").out;
+    assert!(incidents.contains("DEPOSED") && !incidents.contains("CRASHED"), "{incidents}");
     first.ends_clean();
 }
 
@@ -250,6 +264,7 @@ fn what_cannot_be_a_store_is_said() {
     sandbox.ok("run --no-service -- true");
     for (lines, sentence) in [
         ("STORE = \"postgresql://llts@%2Fnone/llts\"", "cannot connect to postgresql:///none/llts"),
+        ("STORE = \"postgresql://llts@%2Fnone/llts\"", "start the server, or correct STORE"),
         ("STORE = \"postgresql://llts:secret@%2Fnone/llts\"", "STORE_PASSWORD_FILE"),
         ("STORE = \"postgresql://llts@db.example/llts\"", "STORE_CA_FILE"),
         ("STORE = \"mysql://db\"", "postgresql://llts@db.example/llts"),
@@ -294,6 +309,7 @@ fn a_queue_moves_to_a_server_and_back() {
 
     assert!(sandbox.ok(&to_server).out.contains("has 3 tasks"));
     sandbox.llts(&to_server).failed(1, "a copy replaces nothing");
+    sandbox.llts("up 1").failed(1, "was copied to postgresql://");
     sandbox.configure(&format!("STORE = \"{}\"\nSTORE_LEASE = {LEASE}\n", postgres.url()));
     assert_eq!(sandbox.ok("store export").out, exported);
     sandbox.ok("up 1");

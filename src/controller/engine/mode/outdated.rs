@@ -87,10 +87,10 @@ impl Controller {
         }
         if self.mode.start.outdated.is_none() {
             let line = format!(
-                "another controller with the newer epoch {} has the agents of this service: agent {} has served it, and the store of \
-                 this one is of epoch {}; this one gives out no tasks and takes none. Stop it; or, to make this store the one that \
+                "another controller has the agents of this service: agent {} has served one of epoch {}, and this one is another of \
+                 epoch {}; this one gives out no tasks and takes none. Stop it; or, to make this store the one that \
                  counts, stop both, remove the file epoch in its STATE_DIR, and start this one",
-                known.epoch.number, sender.agent, epoch.number
+                sender.agent, known.epoch.number, epoch.number
             );
             self.turn.incident(Severity::Error, IncidentKind::Outdated, line.clone());
             self.mode.start.outdated = Some(line);

@@ -101,7 +101,7 @@ fn a_controller_with_an_older_epoch_than_its_agents_gives_out_nothing() {
             assert_eq!(world.apply("mine"), Some((task, Round(1))));
             continue;
         }
-        assert!(said[0].starts_with("another controller with the newer epoch"), "{said:?}");
+        assert!(said[0].starts_with("another controller has the agents of this service"), "{said:?}");
         assert_eq!(world.apply("mine"), None, "its other agents get nothing, either");
         let Reply::Refused(refusal) = world.submit(&Fields::new()) else { panic!() };
         assert_eq!((refusal.code, refusal.message), (Code::Stopping, said[0].clone()));

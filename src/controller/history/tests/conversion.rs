@@ -72,7 +72,7 @@ fn a_start_compares_itself_with_the_old_files() {
     let mut world = with_old(OLD);
     let mut record = finished(70_000, 0, "convert", Outcome::Succeeded, false);
     record.id = TaskId::new(Wall::from_micros(START), [0, 2, 3, 4, 5]);
-    world.writer.begin(at(DAY), &[record]);
+    world.writer.begin(at(DAY), &[record], false);
     let (day, batch) = world.writer.keeper.poll_write(at(DAY)).unwrap();
     assert_eq!((day, batch.rounds.len()), (Day::of(at(DAY).wall), 0), "its round is there");
     // Its last incident about its life is that it was killed.
@@ -87,7 +87,7 @@ fn questions_wait_for_the_conversion_and_the_store_does_not() {
     std::fs::write(world.folder.path().join("history/2016-11-23.llh"), OLD).unwrap();
     let (asks, asked) = mpsc::channel();
     world.writer = Writer::new(Folder::of(world.folder.path()), LIMITS, Arc::default(), asks);
-    world.writer.begin(at(DAY), &[]);
+    world.writer.begin(at(DAY), &[], false);
     let what = What::Incidents { kind: None, page: PAGE };
     let question = Box::new(Question { filter: all(), what });
     world.writer.take(at(DAY), Job::Ask(Asked { to: Address::of_no_door(), kind: "HISTORY/INCIDENTS", question }));

@@ -28,6 +28,9 @@ use proc::{clock, readable};
 /// one, a second `llts down` would mistake the first for the supervisor.
 const STOP_LOCK: &str = "service-stop";
 
+/// The lock of `llts up --standby` while another home leads the queue in the server of STORE.
+pub const STANDBY_LOCK: &str = "standby";
+
 /// Number of supervisors that are stopped, each started while the previous one was being stopped, before this is given up.
 const SUPERVISORS_MAX: u32 = 10;
 
@@ -44,6 +47,8 @@ pub struct Stopped {
     pub supervisor: Option<u32>,
     /// Number of processes of the service that were left without a supervisor, and were ended.
     pub remains: u32,
+    /// Process id of the `llts up --standby` that waited here for a queue in a server, and has ended.
+    pub standby: Option<u32>,
 }
 
 /// Why a service could not be stopped.
@@ -95,13 +100,29 @@ pub enum StopError {
 /// # Errors
 /// [`StopError`]
 pub fn stop(config: &Config) -> Result<Stopped, StopError> {
-    let ask = |pid, pidfd: &OwnedFd| match pidfd_send_signal(pidfd, Signal::TERM) {
+    // First: it would start a service.
+    let standby = end_standby(config)?;
+    let stopped = end(config, terminate)?;
+    Ok(Stopped { standby, ..stopped })
+}
+
+/// Ends the command that waits here until it can lead the queue.
+fn end_standby(config: &Config) -> Result<Option<u32>, StopError> {
+    let state_dir = &config.paths.state_dir;
+    let Some(found) = StateLock::holder(state_dir, STANDBY_LOCK) else { return Ok(None) };
+    let Some((pid, pidfd)) = pin(state_dir, STANDBY_LOCK, found)? else { return Ok(None) };
+    terminate(pid, &pidfd)?;
+    wait_for_end(config, pid, &pidfd)?;
+    Ok(Some(pid))
+}
+
+fn terminate(pid: u32, pidfd: &OwnedFd) -> Result<(), StopError> {
+    match pidfd_send_signal(pidfd, Signal::TERM) {
         // A stopped process cannot act on the signal.
         Ok(()) => pidfd_send_signal(pidfd, Signal::CONT).or(Ok(())),
         Err(Errno::SRCH) => Ok(()),
         Err(source) => Err(StopError::Refused { pid, source }),
-    };
-    end(config, ask)
+    }
 }
 
 /// Waits for the end of a supervisor that `ask` has reached, and ends its remaining processes.
@@ -115,7 +136,7 @@ pub(super) fn end(config: &Config, ask: impl Fn(u32, &OwnedFd) -> Result<(), Sto
     let mut supervisors = 0..SUPERVISORS_MAX;
     let _lock = loop {
         if let Some(found) = holder(state_dir)
-            && let Some((pid, pidfd)) = pin(state_dir, found)?
+            && let Some((pid, pidfd)) = pin(state_dir, LOCK, found)?
         {
             ask(pid, &pidfd)?;
             wait_for_end(config, pid, &pidfd)?;
@@ -130,16 +151,16 @@ pub(super) fn end(config: &Config, ask: impl Fn(u32, &OwnedFd) -> Result<(), Sto
     let remains = end_all(config)?;
     // A killed service has left it.
     let _ = service_file::remove(state_dir);
-    Ok(Stopped { supervisor, remains })
+    Ok(Stopped { supervisor, remains, standby: None })
 }
 
-/// The supervisor named in its lock; `None` when it has gone.
-fn pin(state_dir: &Path, found: Holder) -> Result<Option<(u32, OwnedFd)>, StopError> {
+/// The process named in a lock; `None` when it has gone.
+fn pin(state_dir: &Path, what: &str, found: Holder) -> Result<Option<(u32, OwnedFd)>, StopError> {
     let pid = found.pid.ok_or(StopError::Unseen)?;
     let raw = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(StopError::Unseen)?;
     match pidfd_open(raw, PidfdFlags::empty()) {
         // The number may have been reused between the check and the descriptor; a process that still holds the lock has it.
-        Ok(pidfd) if holder(state_dir) == Some(found) => Ok(Some((pid, pidfd))),
+        Ok(pidfd) if StateLock::holder(state_dir, what) == Some(found) => Ok(Some((pid, pidfd))),
         Ok(_) | Err(Errno::SRCH) => Ok(None),
         Err(source) => Err(StopError::Refused { pid, source }),
     }
