@@ -104,9 +104,10 @@ impl Server {
                 let chain = certificates("STORE_CERTIFICATE_FILE", certificate)?;
                 let private = PrivateKeyDer::from_pem_file(key);
                 let private = private.map_err(|error| unreadable("STORE_KEY_FILE", key, &error))?;
-                builder
-                    .with_client_auth_cert(chain, private)
-                    .map_err(|error| unreadable("STORE_KEY_FILE", key, &error))?
+                builder.with_client_auth_cert(chain, private).map_err(|error| Error::Setting {
+                    key: "STORE_CERTIFICATE_FILE",
+                    what: format!("cannot use {} with {}: {error}", certificate.display(), key.display()),
+                })?
             }
         };
         Ok(Some(Secured(Arc::new(config))))

@@ -1,10 +1,11 @@
 //! The store in PostgreSQL, which one of several controllers leads ([`pgstore`]).
 //!
-//! The file [`NOTE`] in STATE_DIR has the name of this home as an owner of the lease, and how far it has seen the queue: a server that
-//! lacks commits is refused.
+//! The file [`NOTE`] in STATE_DIR has the name of this home as an owner of the lease, and another one how far it has seen the queue
+//! ([`seen`]): a server that lacks commits is refused.
 
 mod beside;
 mod copied;
+mod seen;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -29,25 +30,23 @@ pub use pgstore::Leader;
 use pgstore::{Batch, Claim, Seen, Session};
 use proc::files::state_file;
 use proc::{clock, incidents};
+use seen::SeenFile;
 
 /// Name of the file in STATE_DIR.
 const NOTE: &str = "postgresql";
 
-/// How often the note is written, at most.
-const NOTE_INTERVAL: Duration = Duration::from_secs(1);
+/// How often a home tells that it stands by.
+const STAND_BY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How often a leader looks at what the server promises.
 const LOOK_INTERVAL: Duration = Duration::from_secs(30);
 
-/// What a home knows of the queue.
+/// What a home keeps for its next start.
 #[derive(Debug, Serialize, Deserialize)]
 struct Note {
     /// Its name as an owner: a copy of the folder on another machine gets another one.
     owner: u64,
     machine: String,
-    service: u64,
-    epoch: u64,
-    commits: i64,
     /// Whether the next start takes the queue as it is.
     accepts_loss: bool,
 }
@@ -60,7 +59,10 @@ pub struct ServerStore {
     encoder: Encoder,
     note: Note,
     note_at: PathBuf,
-    noted: Mono,
+    seen: SeenFile,
+    /// What it says.
+    last_seen: Option<Seen>,
+    is_noted: bool,
     /// The epoch that this controller leads.
     epoch: Option<Epoch>,
     raised: Option<String>,
@@ -81,16 +83,12 @@ impl ServerStore {
         let session = Session::open(server.clone())?;
         let note_at = state_dir.join(NOTE);
         let machine = machine();
-        let note = state_file::read::<Note>(&note_at).ok();
-        let note = match note {
-            Some(note) if note.machine == machine => note,
-            found => {
-                let owner = rand::random();
-                let seen = found.map_or((0, 0, 0), |note| (note.service, note.epoch, note.commits));
-                Note { owner, machine, service: seen.0, epoch: seen.1, commits: seen.2, accepts_loss: false }
-            }
-        };
-        let (encoder, noted) = (Encoder::default(), Mono::from_nanos(0));
+        let note = state_file::read::<Note>(&note_at).ok().filter(|note| note.machine == machine);
+        let is_noted = note.is_some();
+        let note = note.unwrap_or_else(|| Note { owner: rand::random(), machine, accepts_loss: false });
+        let failed = |source| StoreError::Note { path: note_at.clone(), source };
+        let (seen, last_seen) = SeenFile::open(state_dir).map_err(failed)?;
+        let encoder = Encoder::default();
         let server = server.clone();
         Ok(Self {
             session,
@@ -98,7 +96,9 @@ impl ServerStore {
             encoder,
             note,
             note_at,
-            noted,
+            seen,
+            last_seen,
+            is_noted,
             epoch: None,
             raised: None,
             stood_by: None,
@@ -125,13 +125,16 @@ impl ServerStore {
     ) -> Result<Option<Leader>, StoreError> {
         let now = clock::now();
         let before = self.session.leader()?;
-        let Note { service, epoch, commits, accepts_loss, .. } = self.note;
-        let seen = Seen { epoch: Epoch { service, number: epoch }, commits };
+        let accepts_loss = self.note.accepts_loss;
+        // Others know this home by it as soon as it leads.
+        if !self.is_noted {
+            self.write_note()?;
+        }
         let claim = Claim {
             owner: self.owner(state_dir),
             address: address.to_owned(),
             first: next(None, false, now.wall, random),
-            seen: (epoch > 0).then_some(seen),
+            seen: self.last_seen,
             accepts_loss,
         };
         match self.session.lead(&claim)? {
@@ -139,6 +142,7 @@ impl ServerStore {
                 self.epoch = Some(epoch);
                 self.raised = accepts_loss.then(|| format!("the queue in {} is taken as it is", self.place()));
                 self.note.accepts_loss = false;
+                self.write_note()?;
                 self.see(None);
                 self.stand_by_no_more(state_dir);
                 self.tell_of_change(state_dir, before.as_ref());
@@ -192,7 +196,7 @@ impl ServerStore {
     /// # Errors
     /// When the server does not answer.
     pub fn stand_by(&mut self, now: Mono, state_dir: &Path) -> Result<(), StoreError> {
-        if self.stood_by.is_none_or(|at| now.since(at) >= NOTE_INTERVAL) {
+        if self.stood_by.is_none_or(|at| now.since(at) >= STAND_BY_INTERVAL) {
             self.session.stand_by(&self.owner(state_dir))?;
             self.stood_by = Some(now);
         }
@@ -244,18 +248,19 @@ impl ServerStore {
         (!is_same).then_some(view)
     }
 
-    /// Notes how far the queue is, now and then; a session that leads knows it by itself.
+    /// Notes how far the queue is; a session that leads knows it by itself.
     fn see(&mut self, leader: Option<&Leader>) {
-        let Some(seen) = leader.map(Leader::seen).or(self.session.seen()) else { return };
-        let now = clock::now().mono;
-        (self.note.service, self.note.epoch, self.note.commits) = (seen.epoch.service, seen.epoch.number, seen.commits);
-        if now.since(self.noted) < NOTE_INTERVAL && self.noted > Mono::from_nanos(0) {
-            return;
+        if let Some(seen) = leader.map(Leader::seen).or(self.session.seen()) {
+            self.seen.write(seen);
+            self.last_seen = Some(seen);
         }
-        self.noted = now;
-        if let Err(error) = state_file::replace(&self.note_at, &self.note) {
-            log::warn!("cannot write {}: {error}", self.note_at.display());
-        }
+    }
+
+    fn write_note(&mut self) -> Result<(), StoreError> {
+        let written = state_file::replace(&self.note_at, &self.note);
+        written.map_err(|source| StoreError::Note { path: self.note_at.clone(), source })?;
+        self.is_noted = true;
+        Ok(())
     }
 
     /// The epoch of this controller, and why it is not that which follows the last one, if it is not.
@@ -361,8 +366,7 @@ impl ServerStore {
     /// When the note cannot be written.
     pub fn accept_loss(&mut self) -> Result<(), StoreError> {
         self.note.accepts_loss = true;
-        let written = state_file::replace(&self.note_at, &self.note);
-        written.map_err(|source| StoreError::Note { path: self.note_at.clone(), source })
+        self.write_note()
     }
 
     /// Reads all rows, and gives each task.
@@ -375,8 +379,6 @@ impl ServerStore {
 
     /// Gives the lease up.
     pub(super) fn resign(&mut self) {
-        self.noted = Mono::from_nanos(0);
-        self.see(None);
         if let Err(error) = self.session.resign() {
             log::warn!("the lease of this controller cannot be given up, and lasts until its end: {error}");
         }

@@ -35,5 +35,6 @@ mod standby;
 mod steering;
 mod step;
 mod store;
+mod store_server;
 mod takeover;
 mod terminal;

@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use rustix::process::Signal;
-use testkit::{Postgres, Said, own_ip};
+use testkit::{Postgres, own_ip};
 
 use crate::cli::sandbox::{Program, Sandbox, Start as _, eventually, signal};
 
@@ -11,7 +11,7 @@ use crate::cli::sandbox::{Program, Sandbox, Start as _, eventually, signal};
 const LEASE: u64 = 1500;
 
 /// A home whose queue is in this server.
-fn home(postgres: &Postgres) -> Sandbox {
+pub(super) fn home(postgres: &Postgres) -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.configure(&format!("STORE = \"{}\"\nSTORE_LEASE = {LEASE}\n", postgres.url()));
     sandbox
@@ -31,11 +31,11 @@ fn kill(sandbox: &Sandbox) {
     sandbox.processes().into_iter().for_each(|(pid, _)| testkit::kill(pid));
 }
 
-fn submit(sandbox: &Sandbox, words: &str) -> String {
+pub(super) fn submit(sandbox: &Sandbox, words: &str) -> String {
     sandbox.ok(&format!("submit {words}")).out.trim().to_owned()
 }
 
-fn states(sandbox: &Sandbox) -> String {
+pub(super) fn states(sandbox: &Sandbox) -> String {
     sandbox.ok("list").out
 }
 
@@ -180,80 +180,6 @@ fn a_leader_without_its_server_ends_when_another_home_may_lead() {
     eventually("one of them leads", || !waiting.is_running() || first.llts("run -- true").code == Some(0));
     first.ok("down");
     second.llts("down");
-}
-
-#[test]
-fn a_server_that_restarts_is_waited_for() {
-    let mut postgres = Postgres::start();
-    let home = home(&postgres);
-    home.ok("up 1");
-    let before = submit(&home, "--start-after +1h -- true");
-    postgres.kill();
-    eventually("its end is noticed", || home.ok("status").out.contains("the store cannot be written"));
-    home.llts("submit -- true").failed(4, "submit it again later");
-    postgres.start_again();
-    eventually("it is used again", || home.llts("run -- true").code == Some(0));
-    assert!(states(&home).contains(&before));
-    assert!(home.ok("incidents").out.contains("the store can be written again"));
-    home.ends_clean();
-}
-
-/// The commit of the submit has no answer for as long as a lease, and is made all the same.
-#[test]
-fn a_submit_whose_commit_has_no_answer_is_one_task() {
-    let postgres = Postgres::start();
-    let home = home(&postgres);
-    home.ok("up 1");
-    postgres.signal(Signal::STOP);
-    let mut submit = home.command("submit -- true").start();
-    eventually("the silence is noticed", || home.text("log/controller.log").contains("has not answered"));
-    assert!(submit.is_running(), "it is neither accepted nor refused");
-    postgres.signal(Signal::CONT);
-    let said: Said = submit.said();
-    assert_eq!(said.code, Some(0), "{said:?}");
-    home.ok(&format!("wait {}", said.out.trim()));
-    assert_eq!(postgres.sql("SELECT count(*) FROM llts.tasks"), "1");
-    home.ends_clean();
-}
-
-#[test]
-fn a_server_that_lacks_commits_is_refused_until_the_loss_is_accepted() {
-    let postgres = Postgres::start();
-    let home = home(&postgres);
-    home.ok("up 1");
-    let kept = submit(&home, "--start-after +1h -- true");
-    home.ok("down");
-    // A replica that was promoted too early.
-    postgres.sql("UPDATE llts.leader SET commits = commits - 1");
-    home.llts("up 1").failed(1, "`llts up --accept-loss`");
-    home.ok("up 1 --accept-loss");
-    assert!(states(&home).contains(&kept));
-    assert!(home.ok("incidents").out.contains("is taken as it is"));
-    home.ok("down");
-    home.ok("up 1");
-    home.ends_clean();
-}
-
-#[test]
-fn a_server_on_another_machine_is_known_by_its_certificate() {
-    let mut postgres = Postgres::start();
-    let (url, authority) = postgres.secure("right");
-    let sandbox = Sandbox::new();
-    let with = |password: &str, lines: &str| {
-        sandbox.write("password", password);
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-        std::fs::set_permissions(sandbox.path("password"), mode).unwrap();
-        sandbox.configure(&format!("STORE = \"{url}\"\nSTORE_PASSWORD_FILE = \"password\"\n{lines}"));
-        sandbox.llts("up 1")
-    };
-    let trusted = format!("STORE_CA_FILE = \"{}\"", authority.display());
-    with("right", "").failed(1, "no pg_hba.conf entry");
-    with("wrong", &trusted).failed(1, "STORE_PASSWORD_FILE names the file with the password");
-    testkit::make_certificates(sandbox.root(), own_ip().into());
-    with("right", "STORE_CA_FILE = \"ca.pem\"").failed(1, "certificate");
-    assert_eq!(with("right\n", &trusted).code, Some(0));
-    sandbox.ok("run -- true");
-    sandbox.ends_clean();
 }
 
 #[test]

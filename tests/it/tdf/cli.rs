@@ -203,7 +203,7 @@ fn a_password_and_a_database_are_used() {
 fn an_encrypted_connection_is_made_to_whom_the_configuration_trusts() {
     let folder = tempfile::tempdir().unwrap();
     let ip = own_ip();
-    make_certificates(folder.path(), ip.into());
+    make_certificates(folder.path(), ip.into(), "client");
     let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (cert, key, ca) = (file("s.pem"), file("s.key"), file("ca.pem"));
     let options =

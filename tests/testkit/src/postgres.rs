@@ -35,15 +35,7 @@ impl Postgres {
 
     /// One with settings, as `name=value`.
     pub fn with_options(options: &[&str]) -> Self {
-        let programs = programs();
-        let place = Place::new("psql");
-        fs::set_permissions(place.root(), fs::Permissions::from_mode(0o755)).expect("its own folder");
-        fs::create_dir(place.path("data")).expect("a folder");
-        own(&place.path("data"));
-        fs::create_dir(place.path("socket")).expect("a folder");
-        own(&place.path("socket"));
-        let options = options.iter().map(|&option| option.to_owned()).collect();
-        let mut postgres = Self { place, programs, options, port: 5432, server: None };
+        let mut postgres = Self::empty(options);
         let mut make = postgres.program("initdb");
         make.args(["--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C", "--username", NAME, "--pgdata"]);
         let made = make.arg(postgres.place.path("data")).output().expect("initdb runs");
@@ -51,6 +43,31 @@ impl Postgres {
         postgres.start_again();
         postgres.sql_in("postgres", &format!("CREATE DATABASE {NAME}"));
         postgres
+    }
+
+    /// A second one, which copies all that this one writes.
+    pub fn replica(&self) -> Self {
+        let mut replica = Self::empty(&[]);
+        let mut copy = replica.program("pg_basebackup");
+        copy.arg("-h").arg(self.place.path("socket")).args(["-U", NAME, "-R", "-c", "fast", "-D"]);
+        let made = copy.arg(replica.place.path("data")).output().expect("pg_basebackup runs");
+        assert!(made.status.success(), "{made:?}");
+        replica.start_again();
+        replica
+    }
+
+    /// One without data.
+    fn empty(options: &[&str]) -> Self {
+        let programs = programs();
+        let place = Place::new("psql");
+        fs::set_permissions(place.root(), fs::Permissions::from_mode(0o755)).expect("its own folder");
+        fs::create_dir(place.path("data")).expect("a folder");
+        fs::set_permissions(place.path("data"), fs::Permissions::from_mode(0o700)).expect("its own folder");
+        own(&place.path("data"));
+        fs::create_dir(place.path("socket")).expect("a folder");
+        own(&place.path("socket"));
+        let options = options.iter().map(|&option| option.to_owned()).collect();
+        Self { place, programs, options, port: 5432, server: None }
     }
 
     /// A program of the server. It refuses to run as root.
@@ -99,19 +116,22 @@ impl Postgres {
         }
     }
 
-    /// Lets in those who come by TLS to an address of this process, with a password: the URL of its database for them, and the authority
-    /// of its certificate.
-    pub fn secure(&mut self, password: &str) -> (String, PathBuf) {
-        self.sql(&format!("ALTER ROLE {NAME} PASSWORD '{password}'"));
+    /// Lets in those who come by TLS to an address of this process, with a password, or without one only with a certificate: the URL of its
+    /// database for them, and the folder with the certificates.
+    pub fn secure(&mut self, password: Option<&str>) -> (String, PathBuf) {
+        if let Some(password) = password {
+            self.sql(&format!("ALTER ROLE {NAME} PASSWORD '{password}'"));
+        }
         self.kill();
         let (ip, folder) = (own_ip(), self.place.path("tls"));
         let free = TcpListener::bind((ip, 0)).and_then(|free| free.local_addr()).expect("a free port");
         fs::create_dir(&folder).expect("a folder");
-        make_certificates(&folder, ip.into());
-        for name in ["s.key", "s.pem"] {
+        make_certificates(&folder, ip.into(), NAME);
+        for name in ["s.key", "s.pem", "ca.pem"] {
             own(&folder.join(name));
         }
-        let hba = "local all all trust\nhostssl all all 127.0.0.0/8 scram-sha-256\n";
+        let way = password.map_or("cert", |_| "scram-sha-256");
+        let hba = format!("local all all trust\nhostssl all all 127.0.0.0/8 {way}\n");
         fs::write(self.place.path("data/pg_hba.conf"), hba).expect("written");
         let file = |name: &str| folder.join(name).display().to_string();
         self.options.extend([
@@ -120,15 +140,39 @@ impl Postgres {
             "ssl=on".to_owned(),
             format!("ssl_cert_file={}", file("s.pem")),
             format!("ssl_key_file={}", file("s.key")),
+            format!("ssl_ca_file={}", file("ca.pem")),
         ]);
         self.port = free.port();
         self.start_again();
-        (format!("postgresql://{NAME}@{free}/{NAME}"), folder.join("ca.pem"))
+        (format!("postgresql://{NAME}@{free}/{NAME}"), folder)
     }
 
     /// The URL of its database.
     pub fn url(&self) -> String {
-        format!("postgresql://{NAME}@{}/{NAME}", self.place.path("socket").to_string_lossy().replace('/', "%2F"))
+        format!("postgresql://{NAME}@{}/{NAME}", self.host())
+    }
+
+    /// The URL of a database that one of two servers has.
+    pub fn url_with(&self, replica: &Self) -> String {
+        format!("postgresql://{NAME}@{},{}/{NAME}?target_session_attrs=read-write", self.host(), replica.host())
+    }
+
+    fn host(&self) -> String {
+        self.place.path("socket").to_string_lossy().replace('/', "%2F")
+    }
+
+    /// A session that has a table for itself, until [`Self::end_sessions`].
+    pub fn lock(&self, table: &str) -> Program {
+        let mut session = self.psql(NAME, &format!("BEGIN; LOCK TABLE {table}"));
+        let session = session.args(["-c", "SELECT pg_sleep(1000)"]).start();
+        let locks = "SELECT count(*) FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(1000)'";
+        eventually("the lock", || self.sql(locks) == "1");
+        session
+    }
+
+    /// Ends all other sessions.
+    pub fn end_sessions(&self) {
+        self.sql("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = 'llts'");
     }
 
     /// The answer to a statement, as lines of columns with `|` between them.
