@@ -27,6 +27,7 @@ use announce::announce;
 use documents::{Document, Documents, Unread};
 pub use error::ControllerError;
 use idle::Idle;
+use leading::Lease;
 pub use settings::field_limits;
 use stopping::Ending;
 pub use succession::LOCK;
@@ -124,7 +125,7 @@ pub fn run(
         page_bytes,
         metrics,
         commit_began: clock::now().mono,
-        renewal: leading::renewal_interval(config),
+        lease: Lease::of(config, clock::now().mono),
         stored: Vec::new(),
         dropped: 0,
         idle: Idle::new(config),
@@ -169,8 +170,8 @@ struct Service {
     page_bytes: PageBytes,
     metrics: Option<Arc<Metrics>>,
     commit_began: Mono,
-    /// How often a commit is made at least, where other controllers may lead the queue.
-    renewal: Option<Duration>,
+    /// Where other controllers may lead the queue.
+    lease: Option<Lease>,
     /// The records of the last commit.
     stored: Vec<Record>,
     /// Number of replies that could not be sent.
@@ -189,14 +190,15 @@ impl Service {
             let deadline = self.sequencer.poll_timeout().map(|(at, _)| at).filter(|_| !has_room);
             let deadline = deadline.or_else(|| has_room.then_some(before));
             let idle = self.idle.as_ref().and_then(Idle::poll_timeout);
-            let renewal = self.renewal.and_then(|interval| self.sequencer.renewal(self.commit_began, interval));
+            let renewal = self.lease.as_ref();
+            let renewal = renewal.and_then(|lease| self.sequencer.renewal(self.commit_began, lease.interval()));
             let deadline =
                 deadline.into_iter().chain(self.pusher.poll_timeout(before)).chain(idle).chain(renewal).min();
             let (documents, archives, history) = (self.documents.as_fd(), self.archives.as_fd(), self.history.as_fd());
             let fds = [signals.as_fd(), self.pusher.as_fd(), self.writer.as_fd(), documents, archives, history];
             let [signalled, pushes_ready, store_ready, document_ready, archives_ready, history_ready] =
                 self.doors.wait(before, deadline, fds);
-            let now = clock::now();
+            let now = self.make_sure(clock::now())?;
             self.receive(now);
             if document_ready {
                 self.take_documents(now);
@@ -342,9 +344,12 @@ impl Service {
         }
         match outcome {
             Ok(records) => {
+                if let Some(lease) = &mut self.lease {
+                    lease.renewed(self.commit_began);
+                }
                 self.stored = records;
                 let since = self.sequencer.trouble_since();
-                let is_here = self.renewal.is_none();
+                let is_here = self.lease.is_none();
                 let has_room = since.is_none() || !is_here || !disk_room::is_short(&self.state_dir);
                 let recovered = self.sequencer.handle_stored(now, has_room);
                 if let Some(since) = since.filter(|_| recovered) {
@@ -355,7 +360,7 @@ impl Service {
             }
             Err((error @ (CommitError::Later(_) | CommitError::Unknown(_)), records)) => {
                 let is_missing = matches!(error, CommitError::Unknown(_));
-                let why = match self.renewal {
+                let why = match &self.lease {
                     None => disk_room::with_room(error.to_string(), &self.state_dir),
                     Some(_) => error.to_string(),
                 };

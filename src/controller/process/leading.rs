@@ -8,9 +8,9 @@ use super::{ControllerError, Service};
 use crate::store::{FileStore, ServerStore, Store, StoreError};
 use api::config::{Config, StoreServer};
 use api::transport;
-use base::Now;
-use proc::readable;
+use base::{Mono, Now};
 use proc::signals::Signals;
+use proc::{clock, readable};
 
 /// Between two looks of a controller that waits: short beside a lease.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
@@ -67,18 +67,56 @@ fn tell(told: &mut Option<String>, line: String) {
     }
 }
 
-/// How often a leader commits at least.
-pub(super) fn renewal_interval(config: &Config) -> Option<Duration> {
-    config.store.server.as_ref().map(|server| server.lease / RENEWALS)
+/// The lease of a controller, by its own clock: it ends no later by that of the server.
+pub(super) struct Lease {
+    length: Duration,
+    /// When the last commit began that was made.
+    renewed: Mono,
+}
+
+impl Lease {
+    /// The lease of a queue that other controllers may lead.
+    pub(super) fn of(config: &Config, now: Mono) -> Option<Self> {
+        config.store.server.as_ref().map(|server| Self { length: server.lease, renewed: now })
+    }
+
+    /// How often a leader commits at least.
+    pub(super) fn interval(&self) -> Duration {
+        self.length / RENEWALS
+    }
+
+    /// A commit was made that began at this moment.
+    pub(super) const fn renewed(&mut self, began: Mono) {
+        self.renewed = began;
+    }
 }
 
 impl Service {
     /// Renews the lease, if that is due.
     pub(super) fn stay_leader(&mut self, now: Now) {
-        if let Some(interval) = self.renewal
-            && self.sequencer.renewal(self.commit_began, interval).is_some_and(|at| at <= now.mono)
+        if let Some(lease) = &self.lease
+            && self.sequencer.renewal(self.commit_began, lease.interval()).is_some_and(|at| at <= now.mono)
         {
             self.sequencer.probe_store();
+        }
+    }
+
+    /// Finds out whether it still leads, where its lease may have ended: it was frozen, or the server is slow. Its knowledge may be old
+    /// until then. While the store is in trouble, answers say so.
+    ///
+    /// # Errors
+    /// When another controller leads.
+    pub(super) fn make_sure(&mut self, mut now: Now) -> Result<Now, ControllerError> {
+        loop {
+            let may_be_over = |lease: &Lease| now.mono.since(lease.renewed) >= lease.length;
+            if self.sequencer.trouble_since().is_some() || !self.lease.as_ref().is_some_and(may_be_over) {
+                return Ok(now);
+            }
+            self.sequencer.probe_store();
+            self.depart(now);
+            readable::wait([self.writer.as_fd()], None);
+            now = clock::now();
+            self.take_outcome(now)?;
         }
     }
 }

@@ -60,7 +60,7 @@ pub struct ServerStore {
     note: Note,
     note_at: PathBuf,
     seen: SeenFile,
-    /// What it says.
+    /// The content of that file.
     last_seen: Option<Seen>,
     is_noted: bool,
     /// The epoch that this controller leads.

@@ -28,6 +28,8 @@ pub(crate) struct Restored {
     pub(crate) made_at: Wall,
     /// Folders of the configuration that are not in the home.
     pub(crate) outside: Vec<PathBuf>,
+    /// The server that the configuration has for the queue, which is restored as a file.
+    pub(crate) server: Option<String>,
 }
 
 /// A file of the backup, and its place.
@@ -46,7 +48,9 @@ impl Restored {
             manifest.files.iter().partition(|listed| listed.path.starts_with(HOME));
         let mut missing = missing(place(dir, &homely, &[(HOME, Some(home.folder()))]))?;
         // The configuration says where everything else belongs.
-        let paths = config_of(dir, home)?.paths;
+        let config = config_of(dir, home)?;
+        let server = config.store.server.as_ref().map(|_| config.store.place(&config.paths.state_dir));
+        let paths = config.paths;
         let _lock = StateLock::acquire(&paths.state_dir, LOCK)?;
         let stored = paths.state_dir.join(store::FILE_NAME);
         if stored.exists() {
@@ -69,7 +73,7 @@ impl Restored {
         let own = home.folder();
         let outside = folders.into_iter().filter_map(|(_, folder)| folder).filter(|folder| !folder.starts_with(own));
         let outside = outside.map(Path::to_owned).collect();
-        Ok(Self { tasks, outside, files: manifest.files.len(), bytes, made_at })
+        Ok(Self { tasks, outside, server, files: manifest.files.len(), bytes, made_at })
     }
 }
 

@@ -184,10 +184,16 @@ fn restore(session: &mut Session, dir: &Path) -> Result<(), Failure> {
     if session.global.config.is_some() {
         return Err(Failure::usage("a backup has its own configuration; name the home with --home, without --config"));
     }
-    let Restored { tasks, files, bytes, made_at, outside } =
+    let Restored { tasks, files, bytes, made_at, outside, server } =
         Restored::from(dir, &session.home).map_err(Failure::failed)?;
     for folder in &outside {
         note(&format!("its configuration has a folder outside of the home: {}", folder.display()));
+    }
+    if let Some(server) = &server {
+        note(&format!(
+            "its configuration has the queue in {server}, and the restored one is a file: set STORE = \"sqlite\" to use that, or copy it \
+             into an empty schema with `llts store copy sqlite {server}`"
+        ));
     }
     let home = session.home.folder().display();
     let out = &mut session.out;

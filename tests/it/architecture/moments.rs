@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::architecture::source::Source;
 
 /// Files of the shell that compare moments nevertheless, and why.
-pub(crate) const ALLOWED: [(&str, &str); 27] = [
+pub(crate) const ALLOWED: [(&str, &str); 26] = [
     (
         "src/agent/process/stay.rs",
         "tools that stay are processes of the shell between two tasks, when no engine knows of them",
@@ -23,7 +23,6 @@ pub(crate) const ALLOWED: [(&str, &str); 27] = [
     ),
     ("src/proc/systemd.rs", "signs of life are for the manager of the process: no engine knows of it"),
     ("src/controller/process/leading.rs", "a lease is renewed by a commit, and the engine says when one can begin"),
-    ("src/controller/store/server.rs", "a note is written, and a standby says that it is there, once a second at most"),
     ("src/controller/process/stopping.rs", "a stop is one call, bounded by ANSWERS_MAX"),
     ("src/agent/process/sources.rs", "an answer of a source is believed for RECHECK_INTERVAL, as a cache does it"),
     ("src/zmtp/sockets/accept.rs", "keys are a folder of the shell, looked at again after a pause"),

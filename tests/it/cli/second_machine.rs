@@ -148,12 +148,15 @@ fn a_controller_that_was_deposed_acknowledges_nothing_and_stands_by() {
     signal(frozen, Signal::STOP);
     let mut late = first.command("submit -- true").start();
     drop(waiting.said());
+    let new = submit(&second, "--start-after +1h -- true");
     let before = states(&second);
+    let asks = first.command(&format!("query {new}")).start();
     signal(frozen, Signal::CONT);
     eventually("the old one ends", || first.text("log/controller.log").contains("acknowledges nothing any more"));
     eventually("it stands by", || first.text("log/controller.log").contains("standing by: "));
     eventually("no answer was a promise", || !late.is_running());
     assert_ne!(late.said().code, Some(0));
+    assert!(!asks.said().err.contains("never submitted"), "it looks first whether it still leads");
     assert_eq!(states(&second), before);
     second.ok("run -- true");
 
@@ -262,7 +265,8 @@ fn a_queue_moves_to_a_server_and_back() {
     sandbox.ends_clean();
     // The backup of a queue in a server has it as a file.
     sandbox.llts("store copy mysql://db sqlite").failed(2, "is no store");
-    sandbox.ok("--home new store restore copy");
+    let restored = sandbox.ok("--home new store restore copy");
+    assert!(restored.err.contains("the restored one is a file: set STORE = \"sqlite\""), "{restored:?}");
     assert!(sandbox.path("new/state/tasks.sqlite").exists());
     let files = std::fs::read_dir(sandbox.path("new/state/archives")).unwrap();
     let is_there = |file: std::io::Result<std::fs::DirEntry>| {

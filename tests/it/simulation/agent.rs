@@ -87,8 +87,7 @@ impl World {
             Effect::ToolsFolder(_) => {}
             // A run.sh here starts at once, and none stays.
             Effect::AbortStart | Effect::Cancel { .. } => {}
-            // The store here is never older than what agents know.
-            Effect::Remember(_) => {}
+            Effect::Remember(known) => self.hosts[agent].epochs = vec![known],
             Effect::Send(mut message) => {
                 self.model.agent_says(&message);
                 let host = &self.hosts[agent];

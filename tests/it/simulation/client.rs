@@ -54,6 +54,18 @@ enum Ask {
     Read(TaskId),
 }
 
+impl Ask {
+    /// Whether a client waits, and asks again, after a refusal: the controller stops or its store is in trouble.
+    const fn is_asked_again(self, code: i64, is_shared: bool) -> bool {
+        match (self, code) {
+            (Self::Submit(_), -1009) | (Self::Graph(_), -1008 | -1009) => true,
+            // A controller that may not lead any more does not know whether there is such a task.
+            (Self::Kill(_) | Self::Operate | Self::Set | Self::Query(_) | Self::Await(_), -1008) => is_shared,
+            _ => false,
+        }
+    }
+}
+
 /// A pending request of a client or an operator.
 #[derive(Clone, Debug)]
 pub(crate) enum Order {
@@ -227,7 +239,10 @@ impl World {
     }
 
     pub(crate) fn asked(&mut self, request: usize, attempt: u32) {
-        if self.server.is_up() {
+        if self.asks_deposed() {
+            let body = self.clients.requests[request].body.clone();
+            self.deposed_receives(ReplyTo::Client { request, attempt }, body);
+        } else if self.server.is_up() {
             let body = self.clients.requests[request].body.clone();
             self.controller_receives(ReplyTo::Client { request, attempt }, body);
         }
@@ -266,7 +281,7 @@ impl World {
         let code = answer.get("__CODE__").and_then(Scalar::as_i64).expect("every answer has a code");
         note!(self, "{ask:?} is answered: {code}");
         match (ask, code) {
-            (Ask::Submit(_), -1009) | (Ask::Graph(_), -1008 | -1009) => return,
+            (ask, code) if ask.is_asked_again(code, self.plan.is_shared()) => return,
             // Some clients try again, and every tool is everywhere in the end.
             (Ask::Submit(plan), -1006) => {
                 let said = text("__ERROR_MSG__").expect("a refusal has a sentence");

@@ -11,7 +11,7 @@ use api::wire::graph::{GraphRow, StoredGraph};
 use api::wire::rules::{Rules, SubmitLimits};
 use base::json::FieldLimits;
 use base::{
-    AddressPolicy, AgentId, Counts, GateSettings, GraphId, JobMemo, JobName, Label, Now, Policy, Round, TaskId,
+    AddressPolicy, AgentId, Counts, Epoch, GateSettings, GraphId, JobMemo, JobName, Label, Now, Policy, Round, TaskId,
     TaskRecord, TaskState,
 };
 use controller::engine::{
@@ -20,6 +20,7 @@ use controller::engine::{
 
 use crate::simulation::dice::{MILLI, Nanos, SECOND};
 use crate::simulation::event::{Defect, Event};
+use crate::simulation::leaders::Deposed;
 use crate::simulation::plan::HEARTBEAT;
 use crate::simulation::world::{World, note};
 
@@ -36,7 +37,11 @@ pub(crate) struct Server {
     /// The rounds that went to the history with a commit.
     pub(crate) history: BTreeSet<(TaskId, Round)>,
     wake_at: Option<Nanos>,
-    lives: u64,
+    pub(crate) lives: u64,
+    /// The controller that led before, and does not know that it does not any more.
+    pub(crate) deposed: Option<Deposed>,
+    /// Whether that one is awake at the moment.
+    pub(crate) is_deposed: bool,
     /// Operations until it is killed.
     pub(crate) crash_in: Option<u64>,
     pub(crate) clock_offset: i64,
@@ -74,6 +79,8 @@ pub(crate) struct Commit {
 pub(crate) enum Outcome {
     Stored,
     Full(Vec<Record>),
+    /// Nothing is known of it.
+    Doubtful(Vec<Record>),
 }
 
 /// The messages to agents before their data is stored.
@@ -84,9 +91,12 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    pub(crate) fn note(&mut self, record: &Record) {
+    /// Where other controllers may lead, a run is told after its commit.
+    pub(crate) fn note(&mut self, record: &Record, stores_first: bool) {
         let Record::Put(record) = record else { return };
-        if let TaskState::Dispatched(run) = &record.state {
+        if let TaskState::Dispatched(run) = &record.state
+            && !stores_first
+        {
             self.dispatches.insert((record.id, record.round, run.agent.clone()));
         }
         if record.kill.is_some() {
@@ -120,7 +130,7 @@ impl ReplyTo {
 /// The process has been killed.
 pub(crate) struct Killed;
 
-fn settings() -> Settings {
+fn settings(stores_first: bool) -> Settings {
     Settings {
         heartbeat_interval: Duration::from_nanos(HEARTBEAT),
         lost_after: silence_of_cut(Duration::from_nanos(2 * HEARTBEAT), Duration::from_nanos(HEARTBEAT)),
@@ -137,7 +147,7 @@ fn settings() -> Settings {
         scans_max: 64,
         part_bytes_max: 4096,
         job_receivers_max: 16,
-        stores_first: false,
+        stores_first,
         step_grace: Duration::from_secs(1),
         tools: ToolSettings::default(),
         needs_max: 1000,
@@ -175,9 +185,9 @@ impl Server {
         self.life.is_some()
     }
 
-    fn stored(&self) -> Stored {
+    fn stored(&self, epoch: Option<Epoch>) -> Stored {
         Stored {
-            epoch: None,
+            epoch,
             raised: None,
             tasks: self.disk.values().cloned().collect(),
             gates: self.gates.clone().into_iter().collect(),
@@ -196,6 +206,13 @@ impl Server {
             list.push(entry.clone());
         }
         graph::decode(row, &list, &rules()).expect("a row of ours")
+    }
+
+    /// What was to happen to a controller that is gone.
+    pub(crate) const fn forget_plans(&mut self) {
+        self.crash_in = None;
+        self.breaks = false;
+        self.wake_at = None;
     }
 
     pub(crate) fn routes(&self) -> usize {
@@ -220,10 +237,11 @@ impl World {
         }
         let (seed, now) = (self.dice.number(), self.controller_now());
         note!(self, "the controller starts with {} tasks", self.server.disk.len());
-        let stored = self.defective(self.server.stored());
-        let sequencer = Sequencer::new(Controller::restore(settings(), seed, now, stored));
-        sequencer.sanity_check();
         self.server.lives += 1;
+        let stored = self.defective(self.server.stored(self.epoch()));
+        let settings = settings(self.plan.is_shared() && self.defect != Some(Defect::SureLeaders));
+        let sequencer = Sequencer::new(Controller::restore(settings, seed, now, stored));
+        sequencer.sanity_check();
         self.server.life = Some(Life {
             sequencer,
             inbox: VecDeque::new(),
@@ -323,26 +341,28 @@ impl World {
         }
         let now = self.controller_now();
         while self.poll_departure(now).is_some() {}
+        self.end_commits();
         let Some(life) = self.server.life.take() else { unreachable!("it was up a moment ago") };
-        let mut told = life.told;
-        for commit in life.commits {
+        self.model.unrecorded(life.told);
+        self.controller_is_gone(life.number);
+    }
+
+    /// A commit under way is in the store as a whole, or not at all, and its controller never learns which.
+    pub(crate) fn end_commits(&mut self) {
+        for commit in std::mem::take(&mut self.life().commits) {
             let stored = self.dice.chance(500);
             note!(self, "{} records of a commit under way are stored: {stored}", commit.records.len());
             if stored {
                 self.commit(&commit.records);
             } else {
-                told.extend(commit.told);
+                self.life().told.extend(commit.told);
             }
         }
-        self.model.unrecorded(told);
-        self.controller_is_gone();
     }
 
-    fn controller_is_gone(&mut self) {
-        self.server.crash_in = None;
-        self.server.breaks = false;
-        self.server.wake_at = None;
-        self.break_all();
+    fn controller_is_gone(&mut self, life: u64) {
+        self.server.forget_plans();
+        self.break_all(life);
         let delay = self.dice.skewed(10 * MILLI..=4 * SECOND);
         self.after(delay, Event::ControllerStarts);
     }
@@ -365,9 +385,9 @@ impl World {
                 assert!(self.life().sequencer.is_at_rest());
                 self.life().sequencer.sanity_check();
                 // Data that a full disk has refused is lost.
-                let told = self.server.life.take().map(|life| life.told);
-                self.model.unrecorded(told.unwrap_or_default());
-                self.controller_is_gone();
+                let Some(life) = self.server.life.take() else { unreachable!("it was up a moment ago") };
+                self.model.unrecorded(life.told);
+                self.controller_is_gone(life.number);
             }
         }
     }

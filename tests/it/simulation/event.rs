@@ -54,6 +54,10 @@ pub(crate) enum Defect {
     ModestLists,
     /// An agent that is stopped has no guard.
     NoGuards,
+    /// The store takes the commits of a controller that does not lead any more.
+    TwoLeaders,
+    /// A controller that may not lead any more is sure that it knows all tasks.
+    SureLeaders,
 }
 
 pub(crate) enum Event {
@@ -111,6 +115,9 @@ pub(crate) enum Event {
         seq: u32,
     },
     ControllerWakes,
+    /// The controller that was deposed wakes up.
+    DeposedWakes,
+    DeposedEnds,
     /// The store has committed for this life of the controller.
     Committed {
         life: u64,

@@ -28,6 +28,7 @@ impl World {
             Fault::ControllerCrash { operations } => self.server.crash_in = Some(operations),
             Fault::ControllerStop => self.controller_stops(),
             Fault::ControllerClock { seconds } => self.server.clock_offset += seconds,
+            Fault::TakeOver { is_frozen, length } => self.take_over(is_frozen, length),
             Fault::SlowDisk { length } => self.server.slow_until = self.now + length,
             Fault::FullDisk { length } => self.server.full_until = self.now + length,
             Fault::BrokenDisk => self.server.breaks = true,
@@ -58,6 +59,7 @@ impl World {
         self.plan.weather = Weather { delay_max: 2 * MILLI, ..Weather::default() };
         self.plan.push_loss = 0;
         self.plan.ambush = false;
+        self.deposed_ends();
         self.server.crash_in = None;
         self.server.slow_until = 0;
         self.server.full_until = 0;

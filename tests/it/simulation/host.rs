@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use agent::slot::{Ending, Hold, Settings, Slot};
-use base::{AgentId, Labels, Now, Session};
+use base::{AgentId, KnownEpoch, Labels, Now, Session};
 
 use crate::simulation::dice::{MILLI, Nanos, SECOND};
 use crate::simulation::event::{Defect, Event};
@@ -43,6 +43,8 @@ pub(crate) struct Host {
     pub(crate) plain: bool,
     /// Whether it is a simple agent, which knows nothing of leases.
     pub(crate) simple: bool,
+    /// The highest epochs of controllers that it has served.
+    pub(crate) epochs: Vec<KnownEpoch>,
     /// Names that it used before and never will again.
     pub(crate) abandoned: usize,
 }
@@ -91,6 +93,7 @@ impl Host {
             shelf: Shelf::new(&plan.tools.had[index], plan.tools.telling[index]),
             plain: plan.plain[index],
             simple: plan.simple[index],
+            epochs: Vec::new(),
             abandoned: 0,
         }
     }
@@ -100,7 +103,7 @@ impl Host {
             agent: self.name.clone(),
             session: Session(self.session),
             replaces: self.before.map(Session),
-            epochs: Vec::new(),
+            epochs: self.epochs.clone(),
             ip: "127.0.0.1".to_owned(),
             tools: self.shelf.tells.then(|| self.shelf.list()),
             tags: Labels::parse(if self.special { "special" } else { "" }).expect("a name of ours"),

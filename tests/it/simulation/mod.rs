@@ -7,6 +7,7 @@
 //! | [`world`], [`event`] | virtual time and its events |
 //! | [`network`] | connections that break, messages that are late, lost or doubled |
 //! | [`controller`], [`turn`] | the controller's process and its disk |
+//! | [`leaders`] | controllers that lead one queue after the other, and the one that does not know it |
 //! | [`host`], [`agent`], [`tool`] | the agents' processes, their supervisors, and what they run |
 //! | [`client`], [`receiver`] | clients and operators, and who is pushed to |
 //! | [`tools`] | which agent has which tools |
@@ -33,6 +34,7 @@ mod event;
 mod faults;
 mod graphs;
 mod host;
+mod leaders;
 mod lists;
 mod model;
 mod network;
@@ -258,6 +260,8 @@ checks_find! {
     the_checks_find_agents_that_do_not_tell: UntoldTools from 1_053, "has for long";
     the_checks_find_exclusive_rounds_that_overlap: NoGuards from 1_315, "the exclusive";
     the_checks_find_leases_that_are_forgotten: ForgottenLeases from 1_315, "the exclusive";
+    the_checks_find_two_leaders: TwoLeaders from 136, "goes to the history twice";
+    the_checks_find_leaders_without_doubt: SureLeaders from 37, "no task";
     the_checks_find_lists_that_are_forgotten: ForgottenLists from 3_832, "beyond gate";
 }
 

@@ -7,6 +7,7 @@ use api::wire::publish;
 use api::wire::publish::Published;
 use api::wire::requests::kill::TASK_KILL;
 
+use crate::simulation::controller::ReplyTo;
 use crate::simulation::dice::{MICRO, MILLI, Nanos, SECOND};
 use crate::simulation::event::Event;
 use crate::simulation::host::{Host, Input};
@@ -21,6 +22,8 @@ pub(crate) struct Network {
 
 struct Connection {
     agent: usize,
+    /// The life of the controller at its other end.
+    life: u64,
     state: State,
     up_free_at: Nanos,
     down_free_at: Nanos,
@@ -74,9 +77,8 @@ impl World {
             return;
         }
         let Host { isolated_until, no_way_up_until, no_way_down_until, .. } = self.hosts[agent];
-        if !self.server.is_up() || self.now < isolated_until.max(no_way_up_until).max(no_way_down_until) {
-            return self.try_connect(agent);
-        }
+        let is_cut_off = self.now < isolated_until.max(no_way_up_until).max(no_way_down_until);
+        let Some(life) = self.server_of_connection().filter(|_| !is_cut_off) else { return self.try_connect(agent) };
         // A socket reads one connection only: what the last one still held is lost.
         for old in self.network.connections.iter_mut().filter(|old| old.agent == agent) {
             if let State::Closing { .. } = old.state {
@@ -86,6 +88,7 @@ impl World {
         let connection = self.network.connections.len();
         self.network.connections.push(Connection {
             agent,
+            life,
             state: State::Open,
             up_free_at: 0,
             down_free_at: 0,
@@ -121,17 +124,18 @@ impl World {
         }
     }
 
-    /// The controller's end of every connection is gone.
-    pub(crate) fn break_all(&mut self) {
+    /// The end of every connection of this life of a controller is gone.
+    pub(crate) fn break_all(&mut self, life: u64) {
         for agent in 0..self.hosts.len() {
-            if let Some(connection) = self.hosts[agent].socket.connection.take() {
+            let is_its = |connection: &mut usize| self.network.connections[*connection].life == life;
+            if let Some(connection) = self.hosts[agent].socket.connection.take_if(is_its) {
                 let closing = State::Closing { life: self.hosts[agent].life };
                 let state = if self.dice.chance(600) { closing } else { State::Broken { noticed_at: 0 } };
                 self.network.connections[connection].state = state;
                 self.try_connect(agent);
             }
         }
-        for connection in &mut self.network.connections {
+        for connection in self.network.connections.iter_mut().filter(|connection| connection.life == life) {
             if !matches!(connection.state, State::Closing { .. }) {
                 connection.state = State::Broken { noticed_at: 0 };
             }
@@ -179,7 +183,9 @@ impl World {
 
     /// A connection that the controller sees to be gone: nothing of it arrives any more.
     pub(crate) fn poll_closed(&mut self) -> Option<usize> {
+        let life = self.life().number;
         let is_news = |link: &Connection| match link.state {
+            _ if link.life != life => false,
             State::Lingering { noticed_at } | State::Broken { noticed_at } => {
                 !link.is_told && noticed_at.max(link.up_free_at) <= self.now
             }
@@ -191,8 +197,13 @@ impl World {
     }
 
     pub(crate) fn arrive_up(&mut self, connection: usize, body: Vec<u8>) {
-        match self.network.connections[connection].state {
-            State::Open | State::Lingering { .. } if self.server.is_up() => self.controller_hears(connection, body),
+        let Connection { life, state, .. } = self.network.connections[connection];
+        let is_of_leader = self.server.life.as_ref().is_some_and(|leader| leader.number == life);
+        match state {
+            State::Open | State::Lingering { .. } if is_of_leader => self.controller_hears(connection, body),
+            State::Open | State::Lingering { .. } if self.is_of_deposed(life) => {
+                self.deposed_receives(ReplyTo::Agent { connection }, body);
+            }
             State::Open | State::Lingering { .. } | State::Closing { .. } | State::Broken { .. } => {}
         }
     }
@@ -213,10 +224,12 @@ impl World {
         if !is_heard(TASK_KILL.word) {
             return;
         }
+        let number = self.life().number;
         for agent in 0..self.hosts.len() {
             let lost = self.dice.chance(self.plan.weather.publish_loss);
             let lost = lost || self.now < self.hosts[agent].no_way_down_until;
-            if self.hosts[agent].socket.connection.is_some() && !lost {
+            let connection = self.hosts[agent].socket.connection;
+            if connection.is_some_and(|link| self.network.connections[link].life == number) && !lost {
                 let (delay, life) = (self.delay(), self.hosts[agent].life);
                 self.after(delay, Event::Published { agent, life, frame: frame.clone() });
             }

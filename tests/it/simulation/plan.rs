@@ -8,6 +8,7 @@ use crate::simulation::cuts::{self, Directions};
 use crate::simulation::dice::{Dice, MILLI, Nanos, SECOND};
 use crate::simulation::faults::Weather;
 use crate::simulation::graphs::{self, GraphPlan};
+use crate::simulation::leaders;
 use crate::simulation::lists;
 use crate::simulation::policy_fields::{Deed, Fashion, PolicyFields};
 use crate::simulation::relations::{self, RelationsPlan};
@@ -62,6 +63,11 @@ pub(crate) enum Fault {
         operations: u64,
     },
     ControllerStop,
+    /// Another controller leads the queue, and the present one does not know it for some time.
+    TakeOver {
+        is_frozen: bool,
+        length: Nanos,
+    },
     ControllerClock {
         seconds: i64,
     },
@@ -192,13 +198,18 @@ impl Plan {
         }
         let lengths = tasks.iter().fold(calm, |sum, task| sum.wrapping_mul(31).wrapping_add(task.duration));
         faults.extend(cuts::plan(lengths, peaceful, agents, calm));
+        let take_overs = leaders::plan(lengths, calm);
+        let is_shared = !take_overs.is_empty() && !peaceful;
+        faults.extend(take_overs.into_iter().filter(|_| is_shared));
         let (relations, orders) = relations::plan(lengths, tasks.len(), calm);
         for (task, relations) in tasks.iter_mut().zip(relations) {
             task.relations = relations;
         }
         let deeds: Vec<_> = deeds.into_iter().chain(orders).collect();
-        let plain: Vec<_> = (0..agents).map(|_| dice.chance(250)).collect();
-        let simple = plain.iter().map(|plain| dice.chance(150) || *plain).collect();
+        let plain: Vec<bool> = (0..agents).map(|_| dice.chance(250)).collect();
+        let simple: Vec<_> = plain.iter().map(|plain| dice.chance(150) || *plain).collect();
+        // Simple agents know no epochs, and obey whom they find.
+        let [plain, simple] = [plain, simple].map(|kind| kind.iter().map(|is| *is && !is_shared).collect());
         let told = dice.chance(700);
         lists::plan(lengths, &mut tasks, calm);
         let graphs = graphs::plan(lengths, &mut tasks, calm);
@@ -218,6 +229,11 @@ impl Plan {
             push_loss,
             calm,
         }
+    }
+
+    /// Whether several controllers may lead the queue.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.faults.iter().any(|(_, fault)| matches!(fault, Fault::TakeOver { .. }))
     }
 
     /// Whether nothing goes wrong.
@@ -243,9 +259,17 @@ impl Plan {
     }
 
     pub(crate) fn is_gentle_but_for_cuts(&self) -> bool {
-        use Fault::{AgentCrash, AgentPause, AgentStop, Cut, Isolation};
+        use Fault::{AgentCrash, AgentPause, AgentStop, Cut, Isolation, TakeOver};
         let hits = |fault: &Fault| {
-            matches!(fault, AgentCrash { .. } | AgentPause { .. } | AgentStop { .. } | Cut { .. } | Isolation { .. })
+            matches!(
+                fault,
+                AgentCrash { .. }
+                    | AgentPause { .. }
+                    | AgentStop { .. }
+                    | Cut { .. }
+                    | Isolation { .. }
+                    | TakeOver { .. }
+            )
         };
         let poison = self.tasks.iter().any(|task| task.poison);
         let calm = self.weather.drop == 0 && self.weather.stall == 0;
@@ -255,7 +279,10 @@ impl Plan {
     /// Whether the controller lives for ever: then it counts every loss.
     pub(crate) fn spares_the_controller(&self) -> bool {
         !self.faults.iter().any(|(_, fault)| {
-            matches!(fault, Fault::ControllerCrash { .. } | Fault::ControllerStop | Fault::BrokenDisk)
+            matches!(
+                fault,
+                Fault::ControllerCrash { .. } | Fault::ControllerStop | Fault::BrokenDisk | Fault::TakeOver { .. }
+            )
         })
     }
 

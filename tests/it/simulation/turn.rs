@@ -41,6 +41,9 @@ impl World {
                     note!(self, "the store can be written again");
                 }
             }
+            Some(Outcome::Doubtful(records)) => {
+                let _ = self.life().sequencer.handle_trouble(now, "no answer", records, true);
+            }
             Some(Outcome::Full(records)) => {
                 let is_new = self.life().sequencer.handle_trouble(now, "no space is left", records, false);
                 if is_new {
@@ -117,13 +120,18 @@ impl World {
 
     pub(crate) fn poll_departure(&mut self, now: Now) -> Option<Departure<ReplyTo>> {
         let (clock, at) = (self.clock(self.server.clock_offset), self.now);
+        let stores_first = self.plan.is_shared();
         let Self { server, model, hosts, .. } = self;
         let life = server.life.as_mut().expect("the controller runs");
+        if server.is_deposed {
+            // Nothing of it counts, but what it tells others.
+            return life.sequencer.poll_departure_with(now, |record| life.told.note(record, stores_first));
+        }
         model.rules.ahead(life.sequencer.controller().ahead().collect());
         life.sequencer.poll_departure_with(now, |record| {
             model.rules.decided(clock, record, has_its_tool(hosts, at, record));
             model.check_timeout(at, record);
-            life.told.note(record);
+            life.told.note(record, stores_first);
         })
     }
 
@@ -131,6 +139,7 @@ impl World {
         if let Reply::Task { record, .. } = reply
             // The state shown then may be lost with the controller.
             && !self.life().in_trouble
+            && !self.server.is_deposed
         {
             self.model.shown(record);
         }
@@ -167,6 +176,9 @@ impl World {
     }
 
     fn begin_commit(&mut self, records: Vec<Record>) {
+        if self.server.is_deposed {
+            return self.refuse_commit(records);
+        }
         let life = self.life();
         let commit = Commit { records, told: std::mem::take(&mut life.told) };
         life.commits.push_back(commit);

@@ -147,6 +147,8 @@ impl World {
             Event::Order(order) => self.order(order),
             Event::Confirmed { task, seq } => self.confirmed(task, seq),
             Event::ControllerWakes => self.controller_wakes(),
+            Event::DeposedWakes => self.deposed_wakes(),
+            Event::DeposedEnds => self.deposed_ends(),
             Event::Committed { life } => self.store_commits(life),
             Event::ControllerStarts => self.controller_starts(),
             Event::AgentWakes { agent } => self.agent_wakes(agent),

@@ -101,6 +101,7 @@ impl<R: Clone> Sequencer<R> {
     fn route(&mut self, now: Now, ticket: Ticket, route: Route<R>, answer: Answer) {
         match answer {
             Answer::Now(reply) => {
+                let reply = self.without_doubt(reply);
                 let by = now.mono + self.controller.list_confirmation_delay(&reply);
                 let claim = Self::claim(&route, &reply, claim_of_reply(&reply));
                 self.answer(by, route, claim, reply);

@@ -5,6 +5,7 @@
 //! | to a submit that is not stored | a refusal, at once; the task is withdrawn, or its run is ended |
 //! | to a kill, a hold, a drain or a setting of a gate, and to their ends | at once, with a warning: it is in force whatever the store does |
 //! | with the counts of tasks, or the state of the service | with a warning |
+//! | that there is no such task or graph, where other controllers may lead the queue | a refusal: another one may have accepted it |
 //! | every other promise | when the store recovers |
 
 use std::time::Duration;
@@ -39,6 +40,22 @@ fn at_once(kind: &str) -> Option<&'static str> {
 }
 
 impl<R: Clone> Sequencer<R> {
+    /// An answer that is true also if another controller has led the queue since the trouble began.
+    pub(super) fn without_doubt(&self, reply: Reply) -> Reply {
+        match (reply, &self.trouble) {
+            (Reply::Refused(refusal), Some((_, why)))
+                if refusal.code == Code::InvalidTaskId && self.controller.settings.stores_first =>
+            {
+                let Refusal { message, .. } = refusal;
+                let message = format!(
+                    "{message}; the store cannot be written ({why}), and another home may lead by now: ask again"
+                );
+                Reply::Refused(Refusal::new(Code::LimitReached, message))
+            }
+            (reply, _) => reply,
+        }
+    }
+
     /// Since when the store cannot be written, if that is so.
     #[must_use]
     pub fn trouble_since(&self) -> Option<Wall> {
