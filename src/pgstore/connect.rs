@@ -37,7 +37,9 @@ impl Server {
         });
         let hosts: Vec<String> = hosts.collect();
         let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
-        format!("postgresql://{}/{database}", hosts.join(","))
+        let schema = &self.0.schema;
+        let of = if schema == database { String::new() } else { format!(" (schema {schema})") };
+        format!("postgresql://{}/{database}{of}", hosts.join(","))
     }
 
     fn config(&self) -> Result<Config, Error> {
@@ -163,7 +165,8 @@ impl Session {
         let tls = self.server.tls(&config)?;
         let schema = self.server.0.schema.clone();
         let place = self.server.place();
-        let connected = self.runtime.block_on(async move {
+        let limit = self.patience();
+        let connecting = async move {
             let client = match tls {
                 Some(tls) => {
                     let mut config = config;
@@ -186,7 +189,10 @@ impl Session {
             );
             client.batch_execute(&settings).await?;
             Ok::<_, tokio_postgres::Error>(client)
-        });
+        };
+        // One that is frozen takes connections all the same.
+        let connected = self.runtime.block_on(async { tokio::time::timeout(limit, connecting).await });
+        let connected = connected.map_err(|_| Error::Silent { place: place.clone(), seconds: limit.as_secs() })?;
         let client = connected.map_err(|error| Error::Connect { place: place.clone(), why: said(&error) })?;
         log::info!("connected to {place}");
         self.prepared.clear();
@@ -253,15 +259,22 @@ impl Session {
         let schema = self.server.0.schema.clone();
         let found = self.query(async |client| {
             let encoding: String = client.query_one("SHOW server_encoding", &[]).await?.get(0);
+            let is_replica: bool = client.query_one("SELECT pg_is_in_recovery()", &[]).await?.get(0);
             let has_tables: bool = client.query_one(schema::HAS_VERSION, &[]).await?.get(0);
             let version = match has_tables {
                 true => client.query_one(schema::GET_VERSION, &[]).await?.get(0),
                 false => 0,
             };
-            Ok((encoding, version))
+            Ok((encoding, version, is_replica))
         });
-        let (encoding, found): (String, i32) = found?;
+        let (encoding, found, is_replica): (String, i32, bool) = found?;
         let place = self.place();
+        if is_replica {
+            let what = format!(
+                "the server {place} is a replica: name the primary, or both with `?target_session_attrs=read-write`"
+            );
+            return Err(Error::Setting { key: "STORE", what });
+        }
         if encoding != "UTF8" {
             let what = format!("the database {place} has the encoding {encoding}; make one with UTF8");
             return Err(Error::Setting { key: "STORE", what });

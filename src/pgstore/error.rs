@@ -129,6 +129,12 @@ pub(crate) fn said(error: &tokio_postgres::Error) -> String {
             "; it is a replica: STORE has to name the primary, or be given `target_session_attrs=read-write`"
         }
         SqlState::INVALID_CATALOG_NAME => "; make it with `createdb`, or correct STORE",
+        SqlState::DUPLICATE_PSTATEMENT | SqlState::INVALID_SQL_STATEMENT_NAME => {
+            "; a pooler that changes connections is between: use its session mode, or the server itself"
+        }
+        SqlState::UNDEFINED_FUNCTION | SqlState::UNDEFINED_TABLE | SqlState::INVALID_SCHEMA_NAME => {
+            "; the tables of the queue are gone: restore the database, or a backup"
+        }
         SqlState::DISK_FULL => "; make room on the disk of the server",
         SqlState::TOO_MANY_CONNECTIONS => "; raise its max_connections, or close other connections",
         SqlState::INSUFFICIENT_PRIVILEGE => {

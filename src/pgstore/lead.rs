@@ -71,6 +71,12 @@ impl Leader {
         home_of(&self.owner)
     }
 
+    /// Whether the queue goes on elsewhere, at the address.
+    #[must_use]
+    pub fn is_moved(&self) -> bool {
+        self.owner == schema::MOVED
+    }
+
     /// How far the queue is.
     #[must_use]
     pub const fn seen(&self) -> Seen {

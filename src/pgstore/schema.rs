@@ -114,6 +114,9 @@ pub(crate) const NEXT_LEADER: &str = "
     WHERE epoch = $5 AND (until <= clock_timestamp() OR owner = $2)
 ";
 
+/// The owner of a queue that was copied.
+pub(crate) const MOVED: &str = "a copy moved";
+
 pub(crate) const MOVE: &str = "
     UPDATE leader SET commits = commits + 1, owner = 'a copy moved', address = $1, until = clock_timestamp() + interval '1000 years'
     WHERE epoch = $2

@@ -1,7 +1,7 @@
 //! How a machine hands its public key over: one request to the machine that has invited it, and one answer.
 
 use base::json::FieldLimits;
-use base::{AgentId, Fields, PublicKey, Scalar, json, words};
+use base::{AgentId, Fields, Host, PublicKey, Scalar, json, words};
 
 /// The kind of both messages.
 const JOIN: &str = "KEYS/JOIN";
@@ -12,6 +12,7 @@ const REP_PORT: &str = "__REP_PORT__";
 const PUB_PORT: &str = "__PUB_PORT__";
 const REFUSED: &str = "__REFUSED__";
 const MAY_COMMAND: &str = "__MAY_COMMAND__";
+const HOSTS: &str = "__HOSTS__";
 
 /// Room for either message; more is none of them.
 const LIMITS: FieldLimits =
@@ -37,6 +38,8 @@ pub enum Admission {
         broadcasts: Option<u16>,
         /// Whether the controller takes commands and changes of tools with its key.
         may_command: bool,
+        /// The hosts of the controllers that may lead, as parts of endpoints, if there are several.
+        hosts: Vec<String>,
     },
     /// It is not; a sentence says why.
     Refused(String),
@@ -63,8 +66,11 @@ impl Admission {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let fields = match self {
-            Self::Accepted { requests, broadcasts, may_command } => {
-                let fields = typed().with(REP_PORT, u64::from(*requests)).with(MAY_COMMAND, *may_command);
+            Self::Accepted { requests, broadcasts, may_command, hosts } => {
+                let mut fields = typed().with(REP_PORT, u64::from(*requests)).with(MAY_COMMAND, *may_command);
+                if !hosts.is_empty() {
+                    fields = fields.with(HOSTS, hosts.join(","));
+                }
                 match broadcasts {
                     Some(port) => fields.with(PUB_PORT, u64::from(*port)),
                     None => fields,
@@ -84,7 +90,9 @@ impl Admission {
         }
         let port = |name| fields.get(name).and_then(Scalar::as_u64).and_then(|port| u16::try_from(port).ok());
         let may_command = fields.flag(MAY_COMMAND);
-        Some(Self::Accepted { requests: port(REP_PORT)?, broadcasts: port(PUB_PORT), may_command })
+        let hosts = text(&fields, HOSTS).unwrap_or_default();
+        let hosts = hosts.split(',').filter_map(|host| Some(Host::parse(host)?.in_endpoint())).collect();
+        Some(Self::Accepted { requests: port(REP_PORT)?, broadcasts: port(PUB_PORT), may_command, hosts })
     }
 }
 
@@ -110,8 +118,13 @@ mod tests {
         let newcomer = Newcomer { name: AgentId::new("lab-7").unwrap(), key: PublicKey::from_bytes([7; 32]) };
         assert_eq!(Newcomer::parse(&newcomer.encode()), Some(newcomer));
         for admission in [
-            Admission::Accepted { requests: 15555, broadcasts: Some(15556), may_command: true },
-            Admission::Accepted { requests: 1, broadcasts: None, may_command: false },
+            Admission::Accepted { requests: 15555, broadcasts: Some(15556), may_command: true, hosts: vec![] },
+            Admission::Accepted {
+                requests: 1,
+                broadcasts: None,
+                may_command: false,
+                hosts: vec!["10.0.0.1".into(), "lab.example".into()],
+            },
             Admission::Refused("no".into()),
         ] {
             assert_eq!(Admission::parse(&admission.encode()), Some(admission));

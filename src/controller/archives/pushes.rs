@@ -84,20 +84,23 @@ impl ArchiveStore {
     /// # Errors
     /// When the change is not on the disk.
     pub(super) fn remove(&mut self, tool: &ToolName, by: &std::sync::Arc<str>) -> Result<(), Refusal> {
-        self.end_elsewhere(tool).map_err(|error| refused("remove", tool, &error))?;
+        let has_ended = self.end_elsewhere(tool).map_err(|error| refused("remove", tool, &error))?;
+        if has_ended && self.log.of(tool).is_none() {
+            return Ok(());
+        }
         let at = clock::now().wall;
         let row = ToolLogRow { at, tool: tool.clone(), digest: None, size: 0, by: by.clone(), is_of_folder: false };
         self.log.append(row, self.mirrored.as_mut()).map_err(|error| refused("remove", tool, &error))
     }
 
-    /// A name that stands for an archive in the folder of another machine does so no more.
-    fn end_elsewhere(&mut self, tool: &ToolName) -> io::Result<()> {
+    /// A name that stands for an archive in the folder of another machine does so no more. Whether it did.
+    fn end_elsewhere(&mut self, tool: &ToolName) -> io::Result<bool> {
         let own = self.by();
         if self.log.in_folder(tool).is_none_or(|held| held.by == own) {
-            return Ok(());
+            return Ok(false);
         }
         let (at, tool) = (clock::now().wall, tool.clone());
         let row = ToolLogRow { at, tool, digest: None, size: 0, by: own, is_of_folder: true };
-        self.log.append(row, self.mirrored.as_mut())
+        self.log.append(row, self.mirrored.as_mut()).map(|()| true)
     }
 }

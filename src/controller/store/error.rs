@@ -98,8 +98,25 @@ pub enum StoreError {
         note: PathBuf,
     },
     /// A copy would replace what is there.
-    #[error("{} has rows already, and a copy replaces nothing; name an empty one, such as another STORE_SCHEMA, or move the file away", .0.display())]
-    Occupied(PathBuf),
+    #[error("{place} has rows already, and a copy replaces nothing; {remedy}")]
+    Occupied {
+        /// The store.
+        place: String,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// The home has a queue that the server lacks.
+    #[error(
+        "{} has a queue of its own, which {place} lacks: copy it with `llts store copy sqlite URL`, the URL of an empty schema, or move the \
+         file away",
+        .path.display()
+    )]
+    LeftHere {
+        /// The file.
+        path: PathBuf,
+        /// The server.
+        place: String,
+    },
     /// The program was built without it.
     #[error(
         "STORE names a PostgreSQL, and this program was built without it; build it with `cargo build --features postgres`, or set \

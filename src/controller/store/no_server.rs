@@ -44,6 +44,10 @@ pub struct Leader {
 enum Never {}
 
 impl Leader {
+    pub fn is_moved(&self) -> bool {
+        match self.never {}
+    }
+
     pub fn home(&self) -> &str {
         match self.never {}
     }

@@ -37,6 +37,12 @@ impl ServerStore {
     #[must_use]
     pub fn leads(&self, leader: &Leader) -> String {
         let (home, place) = (leader.home(), self.place());
+        if leader.is_moved() {
+            return format!(
+                "the queue in {place} was copied to {}, and goes on there: set STORE to that",
+                leader.address
+            );
+        }
         format!("{home} at {} leads the queue in {place}, in epoch {}", leader.address, leader.epoch.number)
     }
 }

@@ -26,6 +26,7 @@ use api::wire::rules::Rules;
 use base::{Epoch, IncidentKind, Mono, TaskRecord};
 use beside::Files;
 pub use beside::Keeper;
+use copied::check_left;
 pub use pgstore::Leader;
 use pgstore::{Batch, Claim, Seen, Session};
 use proc::files::state_file;
@@ -123,6 +124,7 @@ impl ServerStore {
         state_dir: &Path,
         random: u64,
     ) -> Result<Option<Leader>, StoreError> {
+        check_left(state_dir, &self.place())?;
         let now = clock::now();
         let before = self.session.leader()?;
         let accepts_loss = self.note.accepts_loss;
@@ -188,6 +190,9 @@ impl ServerStore {
     pub fn other_leader(&mut self, state_dir: &Path) -> Result<Option<Leader>, StoreError> {
         let own = self.owner(state_dir);
         let leader = self.session.leader()?;
+        if !leader.as_ref().is_some_and(Leader::is_moved) {
+            check_left(state_dir, &self.place())?;
+        }
         Ok(leader.filter(|leader| !leader.rest.is_zero() && leader.owner != own))
     }
 

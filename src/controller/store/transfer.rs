@@ -107,8 +107,12 @@ pub fn transfer(from: &StoreSection, to: &StoreSection, state_dir: &Path) -> Res
 }
 
 /// The file that says that the queue of a store was copied, and where it goes on.
-fn moved(path: &Path) -> PathBuf {
+pub(super) fn moved(path: &Path) -> PathBuf {
     beside(path, ".moved")
+}
+
+fn occupied(path: &Path) -> StoreError {
+    StoreError::Occupied { place: path.display().to_string(), remedy: "move that file away first" }
 }
 
 /// Refuses a file whose queue goes on elsewhere: its tasks would run twice.
@@ -187,7 +191,7 @@ fn into_file(rows: &AllRows, state_dir: &Path) -> Result<(), StoreError> {
     let path = state_dir.join(FILE);
     if moved(&path).exists() {
         if path.exists() {
-            return Err(StoreError::Occupied(path));
+            return Err(occupied(&path));
         }
         let _ = fs::remove_file(moved(&path));
     }
@@ -197,7 +201,7 @@ fn into_file(rows: &AllRows, state_dir: &Path) -> Result<(), StoreError> {
         "SELECT EXISTS (SELECT 1 FROM tasks) OR EXISTS (SELECT 1 FROM settings) OR EXISTS (SELECT 1 FROM graphs)";
     let is_taken: bool = store.connection.query_row(has_rows, [], |row| row.get(0)).map_err(failed)?;
     if is_taken {
-        return Err(StoreError::Occupied(path));
+        return Err(occupied(&path));
     }
     let mut write = || {
         let transaction = store.connection.transaction()?;

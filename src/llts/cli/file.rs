@@ -23,9 +23,6 @@ use llts_client::{Client, ClientError};
 use proc::files::file_digest::digest_of_size;
 use term::exit::Failure;
 
-/// How long the controller may check a complete file: it reads all of it.
-const CHECK_TIME: Duration = Duration::from_mins(1);
-
 /// The files of a task.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Files")]
@@ -179,7 +176,8 @@ fn send(config: &Config, client: &Client, files: &[LocalFile]) -> Result<(), Uns
     for LocalFile { path, file, input, bytes } in files {
         let store = dir_in(&config.paths.state_dir);
         let sent = file_sender::send(file, (input.digest, *bytes), None, &store, |part| {
-            client.ask_patiently(&file::put(part), CHECK_TIME)
+            // It may be put again: the controller may have been killed, or check what it has.
+            client.ask_patiently(&file::put(part), Duration::ZERO)
         });
         sent.map_err(|error| match error {
             file_sender::SendError::Asked(ClientError::Reply(error)) => {

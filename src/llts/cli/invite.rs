@@ -88,7 +88,9 @@ pub(super) fn run(session: &mut Session, args: &InviteArgs) -> Result<u8, Failur
                 Ok(()) => {
                     // `llts keys accept` may have given it more.
                     let may = keys.authorised_key(&newcomer.name).is_ok_and(|key| key.may_command);
-                    Admission::Accepted { requests, broadcasts, may_command: self::may_command(&session.config, may) }
+                    let may_command = self::may_command(&session.config, may);
+                    let hosts = session.config.controller.hosts.clone();
+                    Admission::Accepted { requests, broadcasts, may_command, hosts }
                 }
                 Err(Undecided::Taken(error)) => Admission::Refused(error.to_string()),
                 Err(Undecided::Failed(_)) => Admission::Refused("it was not accepted there".to_owned()),

@@ -83,16 +83,21 @@ pub(super) fn run(session: &mut Session, args: &JoinArgs) -> Result<u8, Failure>
         session.home.unmark();
     }
     let admission = admission?;
-    let Admission::Accepted { requests, broadcasts, may_command } = admission else {
+    let Admission::Accepted { requests, broadcasts, may_command, mut hosts } = admission else {
         return Err(Failure::failed("the answer is none"));
     };
     furnish(session, &token, &pair)?;
     let host = args.address.rsplit_once(':').map_or(&*args.address, |(host, _)| host).trim_matches(['[', ']']);
+    if !hosts.iter().any(|one| one.trim_matches(['[', ']']) == host) {
+        hosts.insert(0, host.to_owned());
+    }
+    let hosts: Vec<String> = hosts.iter().map(|host| format!("{host:?}")).collect();
+    let hosts = if let [host] = &hosts[..] { host.clone() } else { format!("[{}]", hosts.join(", ")) };
     let publisher = broadcasts.map_or_else(|| "\"off\"".to_owned(), |port| port.to_string());
     let text = format!(
         "\
 # Agents and clients of the controller at {host}. `llts config` shows every key with its default and the reason for it.
-CONTROLLER_IP = \"{host}\"
+CONTROLLER_IP = {hosts}
 CONTROLLER_REP_PORT = {requests}
 CONTROLLER_PUB_PORT = {publisher}
 LOG_DIR = \"log\"

@@ -16,7 +16,7 @@ use api::wire::requests::logs::{OutputView, output};
 use api::wire::requests::query::query;
 use api::wire::requests::rows::{RowView, RowsAsk, rows};
 use api::wire::requests::{history, job};
-use base::{Stream, Wall};
+use base::{Stream, Wall, words};
 use llts_client::{Client, ClientError};
 use term::connect::READING_MAX;
 use term::exit;
@@ -96,7 +96,12 @@ pub(super) fn show(
         }
         let look = session.out.look();
         match state.and_then(|_| model(client, &id)) {
-            Ok(model) => session.out.screen(&screen::of_task(&model, reason_first, look)),
+            Ok(model) => {
+                session.out.screen(&screen::of_task(&model, reason_first, look));
+                if let Some(warning) = model.task.fields().text(words::WARNING) {
+                    note(&about(&id, warning));
+                }
+            }
             Err(failure) => match forgotten(client, &id)? {
                 rounds if rounds.is_empty() => {
                     note(&about(&id, &failure.sentence));

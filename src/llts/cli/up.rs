@@ -186,6 +186,8 @@ fn leave_to_leader(session: &Session, args: &UpArgs, signals: &mut Signals) -> R
                 store.stand_by_no_more(state_dir);
                 return Ok(());
             }
+            // It does not come back.
+            Ok(Some(leader)) if leader.is_moved() => return Err(Failure::failed(store.leads(&leader))),
             Ok(Some(leader)) if args.standby => {
                 if waiting.is_none() {
                     // `llts down` finds it by that.

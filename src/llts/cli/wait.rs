@@ -14,7 +14,7 @@ use super::waiting::{Wait, left, why};
 use super::{graph, job};
 use api::wire::client::{Selector, TaskView};
 use api::wire::requests::query::query;
-use base::{GraphId, Mono};
+use base::{GraphId, Mono, words};
 use llts_client::{Client, ClientError, Waited};
 use proc::clock;
 use proc::lending::lend_slot;
@@ -81,6 +81,11 @@ pub(super) fn run(session: &mut Session, args: &WaitArgs) -> Result<u8, Failure>
     let mut values = Vec::new();
     for (Chosen { id, .. }, end) in chosen.iter().zip(&ends) {
         let (code, sentence) = judge(id, end);
+        if let End::Finished(task) = end
+            && let Some(warning) = task.fields().text(words::WARNING)
+        {
+            note(&format!("{id}: {warning}"));
+        }
         worst = worst.max(code);
         if let Some(sentence) = sentence {
             note(&sentence);

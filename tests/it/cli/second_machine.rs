@@ -256,7 +256,7 @@ fn a_queue_moves_to_a_server_and_back() {
     // The server has the files, too.
     std::fs::remove_dir_all(sandbox.path("state/archives")).unwrap();
     assert!(sandbox.ok(&back).out.contains("has 4 tasks"));
-    sandbox.llts("up 1").failed(1, "a copy at");
+    sandbox.llts("up 1").failed(1, "and goes on there: set STORE to that");
     sandbox.configure("");
     sandbox.ok("up 1");
     assert!(states(&sandbox).contains(&later) && !sandbox.ok("incidents").out.contains("STORE_FROM_ELSEWHERE"));
@@ -267,6 +267,12 @@ fn a_queue_moves_to_a_server_and_back() {
     sandbox.llts("store copy mysql://db sqlite").failed(2, "is no store");
     let restored = sandbox.ok("--home new store restore copy");
     assert!(restored.err.contains("the restored one is a file: set STORE = \"sqlite\""), "{restored:?}");
+    postgres.sql("DROP SCHEMA llts CASCADE");
+    sandbox.llts("--home new up 1").failed(1, "has a queue of its own");
+    sandbox.ok(&format!("--home new store copy sqlite {}", postgres.url()));
+    sandbox.ok("--home new up 1");
+    assert!(sandbox.ok("--home new list").out.contains(&later));
+    sandbox.ok("--home new down");
     assert!(sandbox.path("new/state/tasks.sqlite").exists());
     let files = std::fs::read_dir(sandbox.path("new/state/archives")).unwrap();
     let is_there = |file: std::io::Result<std::fs::DirEntry>| {

@@ -14,11 +14,17 @@ fn a_server_that_restarts_is_waited_for() {
     let home = home(&postgres);
     home.ok("up 1");
     let before = submit(&home, "--start-after +1h -- true");
+    let running = submit(&home, "-- sleep 1");
+    eventually("it runs", || home.ok(&format!("show {running}")).out.contains("running"));
     postgres.kill();
     eventually("its end is noticed", || home.ok("status").out.contains("the store cannot be written"));
     home.llts("submit -- true").failed(4, "submit it again later");
+    let shown = || home.ok(&format!("show {running}")).err;
+    eventually("an end that is not stored says so", || shown().contains("this end is not stored"));
+    assert!(home.ok(&format!("wait {running}")).err.contains("this end is not stored"));
     postgres.start_again();
     eventually("it is used again", || home.llts("run -- true").code == Some(0));
+    assert_eq!(shown(), "");
     assert!(states(&home).contains(&before));
     assert!(home.ok("incidents").out.contains("the store can be written again"));
     home.ends_clean();

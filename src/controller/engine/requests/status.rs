@@ -130,7 +130,9 @@ impl Controller {
         let graphs = self.graphs.iter().rev().take(LOOKED_AT).filter(|graph| !graph.has_ended).take(GRAPHS_MAX);
         let pace = figures.pace(now.mono);
         let mut parts = vec![Part::States(figures.states()), Part::Agents(self.fleet.counts())];
-        parts.extend(self.mode.queue.clone().map(Part::Queue));
+        // Without its server, that is not known.
+        let queue = self.mode.queue.as_ref().filter(|_| self.mode.store_trouble.is_none());
+        parts.extend(queue.cloned().map(Part::Queue));
         parts.push(Part::Changes(figures.changes()));
         parts.extend((!pace.is_empty()).then_some(Part::Pace(pace)));
         parts.extend(problems.into_iter().enumerate().map(|(place, problem)| Part::Problem(place, problem)));

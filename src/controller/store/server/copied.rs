@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use super::{ServerStore, Tables};
 use crate::archives;
-use crate::store::StoreError;
 use crate::store::epoch::next;
-use crate::store::transfer::AllRows;
+use crate::store::transfer::{AllRows, moved};
+use crate::store::{FILE, StoreError};
 use api::archives_dir::dir_in;
 use base::Epoch;
 use pgstore::{Batch, Claim};
@@ -71,7 +71,7 @@ impl ServerStore {
     /// When it has rows, a controller leads it, or the server does not answer.
     pub(in crate::store) fn take_rows(&mut self, rows: &AllRows, state_dir: &Path) -> Result<(), StoreError> {
         if !self.session.is_empty()? {
-            return Err(StoreError::Occupied(PathBuf::from(self.place())));
+            return Err(StoreError::Occupied { place: self.place(), remedy: "name an empty schema with STORE_SCHEMA" });
         }
         self.lead_for_copy(state_dir, rows.epoch)?;
         archives::send_all(self.files(state_dir)?, &dir_in(state_dir)).map_err(|error| self.no_files(&error))?;
@@ -108,4 +108,13 @@ impl ServerStore {
             Err(leader) => Err(StoreError::Server(format!("{}; stop it first", self.leads(&leader)))),
         }
     }
+}
+
+/// Refuses a server for a home whose own file has a queue that was not copied, such as a restored one: it would be forgotten.
+pub(super) fn check_left(state_dir: &Path, place: &str) -> Result<(), StoreError> {
+    let path = state_dir.join(FILE);
+    if path.exists() && !moved(&path).exists() {
+        return Err(StoreError::LeftHere { path, place: place.to_owned() });
+    }
+    Ok(())
 }

@@ -151,7 +151,13 @@ fn service(session: &Session) -> Vec<Finding> {
     vec![match asked {
         Err(error) => Finding::bad(error.to_string(), "see controller.log in LOG_DIR"),
         Ok(stats) => match stats.warning() {
-            Some(warning) => Finding::bad(times::readable(warning), "make room on the disk of STATE_DIR"),
+            Some(warning) => {
+                let remedy = match &session.config.store.server {
+                    None => "make room on the disk of STATE_DIR",
+                    Some(_) => "see to the server of STORE",
+                };
+                Finding::bad(times::readable(warning), remedy)
+            }
             None => {
                 Finding::good(format!("{process} runs with {} agents, version {}", service.agents, service.version))
             }

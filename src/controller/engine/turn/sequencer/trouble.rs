@@ -4,7 +4,7 @@
 //! |---|---|
 //! | to a submit that is not stored | a refusal, at once; the task is withdrawn, or its run is ended |
 //! | to a kill, a hold, a drain or a setting of a gate, and to their ends | at once, with a warning: it is in force whatever the store does |
-//! | with the counts of tasks, or the state of the service | with a warning |
+//! | with the counts of tasks, the state of the service, or a task that has ended since | with a warning |
 //! | that there is no such task or graph, where other controllers may lead the queue | a refusal: another one may have accepted it |
 //! | every other promise | when the store recovers |
 
@@ -24,7 +24,7 @@ use api::wire::requests::kill::TASK_KILL;
 use api::wire::requests::stats::TASK_STATISTIC;
 use api::wire::requests::status::SERVICE_STATUS;
 use api::wire::{Code, Refusal};
-use base::{Mono, Now, TaskId, Wall};
+use base::{Mono, Now, TaskId, TaskState, Wall};
 
 /// The requests that end tasks.
 const KILLS: [&str; 3] = [TASK_KILL.word, JOB_KILL.word, GRAPH_KILL.word];
@@ -89,7 +89,15 @@ impl<R: Clone> Sequencer<R> {
     /// The last commit has failed; its records come back and are tried again every second. None of them is stored, or, where the answer
     /// `is_missing`, all of them may be: then nothing is withdrawn. True if the trouble has just begun.
     pub fn handle_trouble(&mut self, now: Now, why: &str, records: Vec<Record>, is_missing: bool) -> bool {
-        let Some(deferred) = self.commits.handle_trouble(now.mono, records) else { return false };
+        let Some(deferred) = self.commits.handle_trouble(now.mono, records) else {
+            if let Some((_, before)) = &mut self.trouble
+                && before != why
+            {
+                why.clone_into(before);
+                self.controller.handle_store(Some(why.to_owned()));
+            }
+            return false;
+        };
         self.trouble = Some((now.wall, why.to_owned()));
         // Those of this turn, too: one may be a second answer about a task that is withdrawn here.
         let batch = std::mem::take(&mut self.batch);
@@ -184,6 +192,14 @@ impl<R: Clone> Sequencer<R> {
                     "the store cannot be written ({why}): a controller that crashes before it can forgets this {order}"
                 ),
             ),
+            Reply::Task { ref record, .. } | Reply::Explained { ref record, .. } if matches!(record.state, TaskState::Finished { at, .. } if at >= *since) =>
+            {
+                let warning = format!(
+                    "the store cannot be written ({why}), so this end is not stored: a controller that crashes before it can runs the \
+                     task again"
+                );
+                Reply::Warned(Box::new(reply), warning)
+            }
             Reply::Statistic(..) | Reply::Status(_)
                 if route.kind == TASK_STATISTIC.word || route.kind == SERVICE_STATUS.word =>
             {
