@@ -133,6 +133,8 @@ pub enum Holdup {
     Claims(Wall),
     /// Another controller has the agents, as this sentence says.
     Outdated(String),
+    /// Its dispatch is to be stored first, and the store cannot be written, for this reason.
+    Store(String),
     /// Its agent is silent, but may come back with the run. Until `until`, the controller suspects that it is itself
     /// cut off. Otherwise another agent may take the task, and `other` says why none does.
     Silent {

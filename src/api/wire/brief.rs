@@ -43,6 +43,7 @@ pub fn reason(record: &TaskRecord, holdup: &Holdup) -> String {
         }
         Holdup::Claims(until) => format!("starts {until} unless an agent has it"),
         Holdup::Outdated(_) => "another controller has the agents".to_owned(),
+        Holdup::Store(_) => "the store cannot be written".to_owned(),
         Holdup::Unfit(_) => "no other agent may run it".to_owned(),
         Holdup::NoSuchAgent if needs.tags.is_empty() => "no agent".to_owned(),
         Holdup::NoSuchAgent => format!("no agent has tag {}", needs.tags),

@@ -316,6 +316,7 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
             )
         }
         Holdup::Outdated(why) => why.clone(),
+        Holdup::Store(why) => format!("an agent gets it when that is stored, and the store cannot be written ({why})"),
         Holdup::Unfit(drained) => no_other(drained),
         Holdup::Drained(agents) => paused("the agents", agents),
         Holdup::NoSuchAgent if needs.tags.is_empty() => "no agent exists that may run it".to_owned(),

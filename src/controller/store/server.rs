@@ -158,14 +158,14 @@ impl ServerStore {
         }
     }
 
-    /// The archives and files of the queue, for its leader.
+    /// The archives and files of the queue, for its leader or to read them.
     ///
     /// # Errors
     /// When the server does not answer.
     pub fn files(&self, state_dir: &Path) -> Result<Box<dyn Mirror>, StoreError> {
-        let (epoch, owner) = (self.epoch.unwrap_or_default(), self.owner(state_dir));
+        let owner = self.owner(state_dir);
         let home = owner.rsplit_once(' ').map_or(&*owner, |(home, _)| home);
-        Ok(Box::new(Files::open(&self.server, epoch, home.to_owned())?))
+        Ok(Box::new(Files::open(&self.server, self.epoch, home.to_owned())?))
     }
 
     /// Keeps the lease while this controller loads its queue.

@@ -14,11 +14,16 @@ fn a_server_that_restarts_is_waited_for() {
     let home = home(&postgres);
     home.ok("up 1");
     let before = submit(&home, "--start-after +1h -- true");
+    home.ok("gate set g --max-running 0");
+    let next = submit(&home, "--gate g -- true");
     let running = submit(&home, "-- sleep 1");
     eventually("it runs", || home.ok(&format!("show {running}")).out.contains("running"));
     postgres.kill();
     eventually("its end is noticed", || home.ok("status").out.contains("the store cannot be written"));
     home.llts("submit -- true").failed(4, "submit it again later");
+    home.ok("gate set g --max-running 1");
+    let explained = || home.ok(&format!("explain {next}")).out;
+    eventually("the wait is explained", || explained().contains("an agent gets it when that is stored"));
     let shown = || home.ok(&format!("show {running}")).err;
     eventually("an end that is not stored says so", || shown().contains("this end is not stored"));
     assert!(home.ok(&format!("wait {running}")).err.contains("this end is not stored"));
@@ -161,6 +166,23 @@ fn tables_of_a_newer_version_are_refused() {
     home.llts("up 1").failed(1, "use the newer program again");
     home.llts("store export").failed(1, "have version 99");
     home.is_clean();
+}
+
+/// The tables of the first version had no files.
+#[test]
+fn tables_of_an_older_version_are_migrated() {
+    let postgres = Postgres::start();
+    let home = home(&postgres);
+    home.ok("up 1");
+    let kept = submit(&home, "--start-after +1h -- true");
+    home.ok("down");
+    postgres.sql("DROP TABLE llts.files, llts.file_parts, llts.tool_log; UPDATE llts.version SET number = 1");
+    home.write("file", "travels");
+    home.ok("up 1");
+    assert!(states(&home).contains(&kept));
+    home.ok("run --in file -- cat file");
+    assert_eq!(postgres.sql("SELECT number FROM llts.version"), "2");
+    home.ends_clean();
 }
 
 #[test]

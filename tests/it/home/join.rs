@@ -57,8 +57,16 @@ impl Farm {
 }
 
 fn invite(user: &User, options: &str) -> (Program, String, String) {
-    let line = format!("keys invite --listen 127.0.0.1 {options} --output wire");
-    let mut desk = user.command("a", &line).start();
+    told(user.command("a", &invitation(options)))
+}
+
+fn invitation(options: &str) -> String {
+    format!("keys invite --listen 127.0.0.1 {options} --output wire")
+}
+
+/// An invitation that waits, its address and its token.
+fn told(mut invite: Command) -> (Program, String, String) {
+    let mut desk = invite.start();
     let said = desk.next_line();
     let said: serde_json::Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
     let text = |name: &str| said[name].as_str().expect("a text").to_owned();
@@ -125,6 +133,19 @@ fn a_machine_joins_once_and_its_agents_serve() {
     for log in ["controller.log", "supervisor.log"] {
         assert!(!read(&format!("a/log/{log}")).contains(&farm.token[40..]), "{log} has the token");
     }
+}
+
+#[test]
+fn a_machine_that_joins_knows_every_controller_that_may_lead() {
+    let mut farm = Farm::new("10m");
+    let mut invite = farm.user.command("a", &invitation("--yes"));
+    invite.env("LLTS_CONTROLLER_IP", "127.0.0.1,lab-b.example");
+    (farm.desk, farm.address, farm.token) = told(invite);
+    farm.join("b", &farm.token).ok();
+    let config = fs::read_to_string(farm.user.path("b/config.toml")).unwrap();
+    assert!(config.contains("CONTROLLER_IP = [\"127.0.0.1\", \"lab-b.example\"]\n"), "{config}");
+    assert_eq!(in_b(&farm.user, "list").code, Some(0));
+    farm.user.ok("a", "down");
 }
 
 /// A wrong token uses up nothing: the right one is good after it.

@@ -48,9 +48,14 @@ impl Controller {
             let agents = (record.phase() == Phase::Running).then(|| self.held_for_child(now, record.id)).flatten()?;
             Some(Holdup::HeldSlots { agents, is_parent: true })
         };
+        let of_store = || {
+            let trouble = self.mode.store_trouble.clone().filter(|_| self.settings.stores_first);
+            trouble.filter(|_| record.phase() <= Phase::Dispatched).map(Holdup::Store)
+        };
         let mut holdup = waits
             .then(|| self.queue.holdup(now, record, &agents_with, before_max))
             .or(lease)
+            .or_else(of_store)
             .or_else(fetches)
             .or_else(of_children);
         match &mut holdup {
@@ -58,6 +63,7 @@ impl Controller {
                 *found = Holdup::Outdated(self.mode.outdated().unwrap_or_default().to_owned());
             }
             Some(Holdup::NotBefore(at)) if self.claims_until(record) == Some(*at) => holdup = Some(Holdup::Claims(*at)),
+            Some(found @ Holdup::Agents { .. }) if let Some(store) = of_store() => *found = store,
             Some(found @ Holdup::Agents { .. }) if let Some(paused) = self.mode.paused => {
                 *found = Holdup::Paused(paused.until);
             }

@@ -19,10 +19,14 @@ pub(super) struct Files {
 }
 
 impl Files {
-    pub(super) fn open(server: &StoreServer, epoch: Epoch, home: String) -> Result<Self, pgstore::Error> {
+    /// Those of a queue that this home leads in this epoch, or of one to read from.
+    pub(super) fn open(server: &StoreServer, epoch: Option<Epoch>, home: String) -> Result<Self, pgstore::Error> {
         let mut session = Session::open(server.clone())?;
-        session.remove_loose_parts()?;
-        Ok(Self { session, epoch, home })
+        if epoch.is_some() {
+            // An earlier leader was ended before it had sent the others. The present one may be sending.
+            session.remove_loose_parts()?;
+        }
+        Ok(Self { session, epoch: epoch.unwrap_or_default(), home })
     }
 
     fn leads(&self, leads: bool) -> io::Result<()> {

@@ -47,6 +47,7 @@ pub(super) fn remedy(holdup: &Holdup, task: TaskId) -> Option<String> {
         | Holdup::Lease(_)
         | Holdup::Claims(_)
         | Holdup::Outdated(_)
+        | Holdup::Store(_)
         | Holdup::Silent { .. }
         | Holdup::Fetching { .. }
         | Holdup::Agents { .. } => None,
