@@ -87,8 +87,7 @@ impl ServerStore {
         let note = state_file::read::<Note>(&note_at).ok().filter(|note| note.machine == machine);
         let is_noted = note.is_some();
         let note = note.unwrap_or_else(|| Note { owner: rand::random(), machine, accepts_loss: false });
-        let failed = |source| StoreError::Note { path: note_at.clone(), source };
-        let (seen, last_seen) = SeenFile::open(state_dir).map_err(failed)?;
+        let (seen, last_seen) = SeenFile::of(state_dir);
         let encoder = Encoder::default();
         let server = server.clone();
         Ok(Self {

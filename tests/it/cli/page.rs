@@ -177,6 +177,15 @@ fn token(sandbox: &Sandbox, name: &str) -> String {
     sandbox.text(&format!("state/{name}")).trim().to_owned()
 }
 
+/// A service at a port that no other home takes while its controller is away, as they do with the usual one.
+fn with_own_port(agents: u32) -> Sandbox {
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port");
+    let sandbox = Sandbox::new();
+    sandbox.append("config.toml", &format!("[http]\nPORT = {}", free.port()));
+    sandbox.ok(&format!("up {agents}"));
+    sandbox
+}
+
 /// Kills the controller, and waits until the next one answers.
 #[track_caller]
 fn kill_controller(sandbox: &Sandbox, door: &Door) {
@@ -241,7 +250,7 @@ fn a_home_has_a_page_that_says_the_numbers_without_scripts() {
 fn a_home_keeps_the_port_that_it_has_found() {
     // The usual port is in use to the end of this test: another process that has it now may give it up at any moment.
     let _taken = found("the usual port", || TcpListener::bind("127.0.0.1:15557").ok());
-    let sandbox = Sandbox::up(0);
+    let sandbox = with_own_port(0);
     let door = Door::of(&sandbox);
     assert!(!door.0.ends_with(":15557"), "{}", door.0);
     kill_controller(&sandbox, &door);
@@ -269,7 +278,7 @@ fn a_door_of_the_default_keeps_no_service_from_starting() {
 
 #[test]
 fn a_page_changes_something_with_both_halves_of_a_session_and_not_otherwise() {
-    let sandbox = Sandbox::up(1);
+    let sandbox = with_own_port(1);
     let door = Door::of(&sandbox);
     assert_eq!(door.rights(&[]), [true, false]);
     assert_eq!(door.submit(&[]), 401);
@@ -357,7 +366,7 @@ fn a_wrong_token_is_refused_noted_and_written_nowhere() {
 
 #[test]
 fn a_view_tells_of_changes_and_goes_on_after_a_restart() {
-    let sandbox = Sandbox::up(1);
+    let sandbox = with_own_port(1);
     let door = Door::of(&sandbox);
     let mut view = door.stream("/view", &[]).expect("a stream");
     let ok = |answer: &Value| answer["states"]["ok"].as_u64();

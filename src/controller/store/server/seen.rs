@@ -2,9 +2,8 @@
 //! what a power failure of this machine takes from it only makes the home less strict.
 
 use std::fs::{self, File};
-use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use base::Epoch;
 use pgstore::Seen;
@@ -13,22 +12,32 @@ use pgstore::Seen;
 const FILE: &str = "postgresql.seen";
 
 #[derive(Debug)]
-pub(super) struct SeenFile(File);
+pub(super) struct SeenFile {
+    path: PathBuf,
+    /// Made with the first line: to look at a queue leaves nothing.
+    file: Option<File>,
+}
 
 impl SeenFile {
-    /// Opens the file of a folder, and reads what it says.
-    pub(super) fn open(state_dir: &Path) -> io::Result<(Self, Option<Seen>)> {
+    /// The file of a folder, and what it says.
+    pub(super) fn of(state_dir: &Path) -> (Self, Option<Seen>) {
         let path = state_dir.join(FILE);
-        fs::create_dir_all(state_dir)?;
-        let file = File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path)?;
-        Ok((Self(file), parse(&fs::read_to_string(&path)?)))
+        let seen = fs::read_to_string(&path).ok().as_deref().and_then(parse);
+        (Self { path, file: None }, seen)
     }
 
     /// Each line has the same length, so that one write replaces the last one.
-    pub(super) fn write(&self, Seen { epoch: Epoch { service, number }, commits }: Seen) {
+    pub(super) fn write(&mut self, Seen { epoch: Epoch { service, number }, commits }: Seen) {
         let line = format!("{service:020} {number:020} {commits:020}\n");
-        if let Err(error) = self.0.write_all_at(line.as_bytes(), 0) {
-            log::warn!("cannot write {FILE} in STATE_DIR: {error}");
+        let mut write = || {
+            if self.file.is_none() {
+                let mut options = File::options();
+                self.file = Some(options.write(true).create(true).truncate(false).mode(0o600).open(&self.path)?);
+            }
+            self.file.as_ref().map_or(Ok(()), |file| file.write_all_at(line.as_bytes(), 0))
+        };
+        if let Err(error) = write() {
+            log::warn!("cannot write {}: {error}", self.path.display());
         }
     }
 }
