@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd as _;
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, Command};
 
@@ -43,14 +43,17 @@ pub fn run(program: &Path, arguments: &[OsString], jobs: u32) -> io::Result<u8> 
             }
         }
     }
-    let mut code = 0;
+    let (mut code, mut is_all_done) = (0, false);
     while !workers.is_empty() {
         readable::is_readable(signals.as_fd(), None);
         for signal in signals.read() {
             match signal {
                 Signal::SIGCHLD => {}
                 // No prompt is left, with any worker.
-                ALL_DONE => pass_on(&workers, Signal::SIGTERM),
+                ALL_DONE => {
+                    is_all_done = true;
+                    pass_on(&workers, Signal::SIGTERM);
+                }
                 signal => pass_on(&workers, signal),
             }
         }
@@ -59,7 +62,10 @@ pub fn run(program: &Path, arguments: &[OsString], jobs: u32) -> io::Result<u8> 
             match worker.try_wait()? {
                 None => left.push(worker),
                 Some(status) => {
-                    let ended = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(KILLED);
+                    // One that had not begun to listen for it ends by the signal itself.
+                    let is_asked = is_all_done && status.signal() == Some(Signal::SIGTERM as i32);
+                    let ended = status.code().and_then(|code| u8::try_from(code).ok());
+                    let ended = ended.unwrap_or(if is_asked { 0 } else { KILLED });
                     log::info!("worker {} has ended with {status}; {} are left", worker.id(), left.len());
                     code = code.max(ended);
                 }
