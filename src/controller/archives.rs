@@ -120,8 +120,10 @@ impl ArchiveStore {
         stored.held = held.into_iter().collect();
         for held in self.names() {
             // A version that is gone is not offered; its name is kept, so that the same archive can be pushed again.
-            let is_there = self.path(&held.digest).exists() || self.is_right(&held.digest)?;
-            let file = is_there.then(|| File::open(self.path(&held.digest)).ok()).flatten();
+            let file = match self.open_version(&held.digest) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound && self.mirrored.is_some() => return Err(error),
+                opened => opened.ok(),
+            };
             let found = file.and_then(|file| look_into(&file, &held.name, &self.limits).ok());
             let held = found.map(|(manifest, paths)| HeldTool { manifest, paths, ..held });
             stored.pushed.extend(held);

@@ -91,7 +91,7 @@ pub fn fetch_all(mirror: Box<dyn Mirror>, dir: &Path) -> io::Result<()> {
                 fetched => break fetched.is_some(),
             }
         };
-        if !is_whole || digest_of(&File::open(&part)?)? != digest {
+        if !is_whole {
             return Err(io::Error::other(format!("the file {digest} has other bytes than its digest says")));
         }
         fs::rename(part, path)?;
@@ -166,7 +166,8 @@ impl Mirrored {
         Ok(true)
     }
 
-    /// Fetches a step of a file to the end of another one. Whether all of it is there; `None` if the mirror has none.
+    /// Fetches a step of a file to the end of another one. Whether all of it is there, with its own bytes; `None` if the mirror does not
+    /// have it.
     pub(super) fn fetch(&mut self, digest: &ToolDigest, to: &Path) -> io::Result<Option<bool>> {
         let Some(&bytes) = self.whole.get(digest) else { return Ok(None) };
         let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(to)?;
@@ -176,19 +177,23 @@ impl Mirrored {
         while there < until {
             let part = self.mirror.part(digest, there / part_bytes)?;
             let Some(part) = part.filter(|part| !part.is_empty() && there.is_multiple_of(part_bytes)) else {
-                fs::remove_file(to)?;
-                self.forget(digest);
-                return Ok(None);
+                return self.give_up(digest, to);
             };
             file.write_all(&part).inspect_err(|_| drop(fs::remove_file(to)))?;
             there += part.len() as u64;
+        }
+        if there == bytes && digest_of(&File::open(to)?)? != *digest {
+            return self.give_up(digest, to);
         }
         Ok(Some(there == bytes))
     }
 
     /// A file has other bytes there than its digest says.
-    pub(super) fn forget(&mut self, digest: &ToolDigest) {
+    fn give_up(&mut self, digest: &ToolDigest, fetched: &Path) -> io::Result<Option<bool>> {
+        ::log::error!("the file {} in the store of the queue has other bytes than its digest says", digest.short());
         self.whole.remove(digest);
+        fs::remove_file(fetched)?;
+        Ok(None)
     }
 
     pub(super) fn remove(&mut self, digest: &ToolDigest) -> io::Result<()> {

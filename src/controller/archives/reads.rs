@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::mirror::FETCHED;
 use super::uploads::{Check, Upload};
-use super::{ArchiveStore, digest_of, refused};
+use super::{ArchiveStore, refused};
 use crate::engine::ReadFailure;
 use api::tools::survey;
 use api::wire::Refusal;
@@ -72,12 +72,6 @@ impl ArchiveStore {
             Some(false) => return Ok(Check::Unfinished(bytes)),
             Some(true) => {}
         }
-        if digest_of(&File::open(&path)?)? != *digest {
-            log::error!("the file {} in the store of the queue has other bytes than its digest says", digest.short());
-            mirrored.forget(digest);
-            fs::remove_file(&path)?;
-            return Ok(Check::Lost);
-        }
         self.publish(&path, digest)?;
         Ok(Check::Right)
     }
@@ -135,10 +129,18 @@ impl ArchiveStore {
         Ok(Some(ToolPart::new((digest, offset), total, &data)))
     }
 
+    /// Opens a version, which is fetched where the folder lacks it.
+    pub(super) fn open_version(&mut self, digest: &ToolDigest) -> io::Result<File> {
+        let path = self.path(digest);
+        if !path.exists() {
+            self.is_right(digest)?;
+        }
+        File::open(path)
+    }
+
     /// Lists the files of a version.
     pub(super) fn list(&mut self, tool: &ToolName, digest: &ToolDigest) -> Result<Vec<ToolFile>, Refusal> {
-        self.is_right(digest).map_err(|error| refused("read", tool, &error))?;
-        let file = File::open(self.path(digest)).map_err(|error| refused("read", tool, &error))?;
+        let file = self.open_version(digest).map_err(|error| refused("read", tool, &error))?;
         let found = survey(&file, tool, &self.limits, &AtomicBool::new(false))
             .map_err(|error| refused("read", tool, &io::Error::other(error)))?;
         Ok(found.files.into_iter().map(|(path, bytes)| ToolFile { path, bytes }).collect())

@@ -142,8 +142,9 @@ impl ServerStore {
             Ok(epoch) => {
                 self.epoch = Some(epoch);
                 self.raised = accepts_loss.then(|| format!("the queue in {} is taken as it is", self.place()));
-                self.note.accepts_loss = false;
-                self.write_note()?;
+                if std::mem::take(&mut self.note.accepts_loss) {
+                    self.write_note()?;
+                }
                 self.see(None);
                 self.stand_by_no_more(state_dir);
                 self.tell_of_change(state_dir, before.as_ref());
@@ -162,9 +163,7 @@ impl ServerStore {
     /// # Errors
     /// When the server does not answer.
     pub fn files(&self, state_dir: &Path) -> Result<Box<dyn Mirror>, StoreError> {
-        let owner = self.owner(state_dir);
-        let home = owner.rsplit_once(' ').map_or(&*owner, |(home, _)| home);
-        Ok(Box::new(Files::open(&self.server, self.epoch, home.to_owned())?))
+        Ok(Box::new(Files::open(&self.server, self.epoch, home(state_dir))?))
     }
 
     /// Keeps the lease while this controller loads its queue.
@@ -177,9 +176,7 @@ impl ServerStore {
 
     /// The name of this home as an owner of the lease.
     fn owner(&self, state_dir: &Path) -> String {
-        let folder = std::path::absolute(state_dir).unwrap_or_else(|_| state_dir.to_owned());
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        format!("{host}:{} {:016x}", folder.display(), self.note.owner)
+        format!("{} {:016x}", home(state_dir), self.note.owner)
     }
 
     /// The leader at this moment, unless that is this home.
@@ -387,6 +384,12 @@ impl ServerStore {
             log::warn!("the lease of this controller cannot be given up, and lasts until its end: {error}");
         }
     }
+}
+
+/// A home and its machine, for people.
+fn home(state_dir: &Path) -> String {
+    let folder = std::path::absolute(state_dir).unwrap_or_else(|_| state_dir.to_owned());
+    format!("{}:{}", rustix::system::uname().nodename().to_string_lossy(), folder.display())
 }
 
 impl From<pgstore::Error> for StoreError {

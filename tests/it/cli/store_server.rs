@@ -42,15 +42,7 @@ fn a_submit_whose_commit_has_no_answer_is_one_task() {
     let home = home(&postgres);
     home.ok("up 1");
     postgres.signal(Signal::STOP);
-    let mut submit = home.command("submit -- true").start();
-    eventually("the silence is noticed", || home.text("log/controller.log").contains("has not answered"));
-    assert!(submit.is_running(), "it is neither accepted nor refused");
-    postgres.signal(Signal::CONT);
-    let said: Said = submit.said();
-    assert_eq!(said.code, Some(0), "{said:?}");
-    home.ok(&format!("wait {}", said.out.trim()));
-    assert_eq!(postgres.sql("SELECT count(*) FROM llts.tasks"), "1");
-    home.ends_clean();
+    a_submit_waits(&postgres, &home, || postgres.signal(Signal::CONT));
 }
 
 #[test]
@@ -145,15 +137,7 @@ fn a_locked_table_is_waited_for() {
     let home = home(&postgres);
     home.ok("up 1");
     let _lock = postgres.lock("llts.tasks");
-    let mut submit = home.command("submit -- true").start();
-    eventually("the silence is noticed", || home.text("log/controller.log").contains("has not answered"));
-    assert!(submit.is_running(), "it is neither accepted nor refused");
-    postgres.end_sessions();
-    let said: Said = submit.said();
-    assert_eq!(said.code, Some(0), "{said:?}");
-    home.ok(&format!("wait {}", said.out.trim()));
-    assert_eq!(postgres.sql("SELECT count(*) FROM llts.tasks"), "1");
-    home.ends_clean();
+    a_submit_waits(&postgres, &home, || postgres.end_sessions());
 }
 
 #[test]
@@ -241,6 +225,19 @@ fn a_server_on_another_machine_is_known_by_its_certificate() {
     assert_eq!(with("right\n", &trusted).code, Some(0));
     sandbox.ok("run -- true");
     sandbox.ends_clean();
+}
+
+/// A submit has no answer while the server is silent, and is one task when it speaks again.
+fn a_submit_waits(postgres: &Postgres, home: &Sandbox, speak: impl FnOnce()) {
+    let mut submit = home.command("submit -- true").start();
+    eventually("the silence is noticed", || home.text("log/controller.log").contains("has not answered"));
+    assert!(submit.is_running(), "it is neither accepted nor refused");
+    speak();
+    let said: Said = submit.said();
+    assert_eq!(said.code, Some(0), "{said:?}");
+    home.ok(&format!("wait {}", said.out.trim()));
+    assert_eq!(postgres.sql("SELECT count(*) FROM llts.tasks"), "1");
+    home.ends_clean();
 }
 
 /// A file that only its owner can read.

@@ -208,7 +208,7 @@ impl Server {
         graph::decode(row, &list, &rules()).expect("a row of ours")
     }
 
-    /// What was to happen to a controller that is gone.
+    /// Drops the plans for a controller that has ended.
     pub(crate) const fn forget_plans(&mut self) {
         self.crash_in = None;
         self.breaks = false;
