@@ -246,7 +246,7 @@ impl Hosted {
         // A process that ends loses its arguments before its files.
         let lock =
             fs::File::open(sandbox.path("tmp").join(&self.folders()[0]).join("keepers.lock")).expect("their lock");
-        eventually("their lock is free", || lock.try_lock_shared().is_ok());
+        eventually("their lock is free", || lock.try_lock().is_ok());
         drop(lock);
         let left = sandbox.processes();
         assert!(
