@@ -21,7 +21,8 @@ use testkit::{Place, pass, within};
 use crate::prompt_worker::sandbox::{Program, Start as _, names};
 use crate::support::LLTS;
 
-/// Says its limit after `LIMIT` answers, until `RESET` seconds have passed; the answers of all workers count.
+/// Says its limit after `LIMIT` answers, until `RESET` seconds have passed; the answers of all workers count. The prompt `LAST` is
+/// answered in the morning, so that the master is there until then.
 const CLAUDE: &str = r#"#!/bin/sh
 cd "$ACCOUNT" || exit 2
 exec 9>lock
@@ -42,6 +43,7 @@ flock -u 9
 exec 9>&-
 prompt=$(cat)
 sleep "$TIME"
+while [ "$prompt" = "$LAST" ] && [ ! -e morning ]; do sleep 0.1; done
 yes "$prompt" | head -c 60000
 echo "the answer to $prompt"
 echo "$PROMPT_NAME" >>ended
@@ -147,6 +149,7 @@ impl Night {
         place.set("LIMIT", scale.limit.to_string());
         place.set("RESET", scale.reset.to_string());
         place.set("TIME", scale.time);
+        place.set("LAST", format!("prompt {}", scale.prompts - 1));
         let night = Self { place, scale, machines, host };
         for name in ["master/.tasks/pending", "account", "authorised", "two", "three"] {
             fs::create_dir_all(night.path(name)).expect("a folder of ours");
@@ -228,10 +231,10 @@ impl Night {
         within(self.scale.patience, || format!("{what}; the log is:\n{}", self.log()), is);
     }
 
-    /// This many more prompts are done, or all of them.
+    /// This many more prompts are done, or all but the last one.
     #[track_caller]
     fn goes_on(&self, more: usize) {
-        let goal = (self.count("done") + more).min(self.scale.prompts);
+        let goal = (self.count("done") + more).min(self.scale.prompts - 1);
         self.eventually("progress", || self.count("done") >= goal);
     }
 
@@ -258,7 +261,7 @@ fn fill_disk(night: &Night, worker: &Program) {
     let is_told = || complaints(&night.log()) > before;
     let mut file = fs::File::create(&filler).expect("a file on the small disk");
     let deadline = clock::now().mono + night.scale.patience;
-    while !is_told() && night.count("done") < night.scale.prompts {
+    while !is_told() && night.count("done") < night.scale.prompts - 1 {
         let _ = file.write_all(&[0; 4096]);
         assert!(clock::now().mono < deadline, "the worker does not see the full disk:\n{}", night.log());
     }
@@ -292,7 +295,11 @@ fn a_night_on_two_machines_answers_every_prompt() {
     master = night.master();
     night.goes_on(step);
     let workers = [one, two, three].map(|mut worker| worker.kill()).len();
+    let joined = || night.log().matches(" has joined").count();
+    let before = joined();
     let again = [night.crew(), night.worker_on_small_disk(), night.worker(1, &[], "three")];
+    night.eventually("the new workers", || joined() >= before + 4);
+    fs::write(night.path("account/morning"), "").expect("a file of ours");
     night.eventually("the end of the master", || !master.is_running());
     assert_eq!(master.said().code, Some(0), "{}", night.log());
     for mut worker in again {
