@@ -38,6 +38,15 @@ pub enum Reply {
         /// Whether it was accepted before, with the same `__SUBMIT_KEY__`.
         duplicate: bool,
     },
+    /// A task was accepted, and the answer has waited for its end.
+    Called {
+        /// The task.
+        record: Box<TaskRecord>,
+        /// A warning about the parts of the submit that were changed.
+        warning: Option<String>,
+        /// Whether it was accepted before, with the same `__SUBMIT_KEY__`.
+        duplicate: bool,
+    },
     /// Several tasks were accepted.
     SubmittedMany {
         /// Their ids, in the order of the request.
@@ -196,7 +205,9 @@ impl Reply {
             answer => answer,
         };
         match answer {
-            Self::Task { record, .. } | Self::Explained { record, .. } => task::hide_command(record),
+            Self::Task { record, .. } | Self::Called { record, .. } | Self::Explained { record, .. } => {
+                task::hide_command(record)
+            }
             Self::Tasks { records, .. } => records.iter_mut().for_each(task::hide_command),
             Self::Rows(page) => page.rows.iter_mut().for_each(|row| task::hide_command(&mut row.record)),
             Self::Status(view) => {
@@ -274,6 +285,9 @@ fn write_body(reply: &Reply, page_bytes: PageBytes, writer: &mut ObjectWriter<'_
             }
         },
         Reply::Submitted { task, warning, duplicate } => submit::write(*task, warning.as_deref(), *duplicate, writer),
+        Reply::Called { record, warning, duplicate } => {
+            submit::write_called(record, warning.as_deref(), *duplicate, writer);
+        }
         Reply::SubmittedMany { tasks, duplicates, warning } => {
             submit::many::write(tasks, duplicates, warning.as_deref(), writer);
         }

@@ -63,7 +63,12 @@ impl Controller {
         match request {
             Request::Submit(submit) => {
                 self.expect_inputs(ticket.connection, [&*submit]);
-                self.submit(now, *submit).into()
+                let until = submit.wait.map(|wait| now.mono + wait);
+                let reply = self.submit(now, *submit);
+                match until {
+                    Some(until) => self.park_submit(ticket, reply, until),
+                    None => reply.into(),
+                }
             }
             Request::SubmitMany(many) => {
                 self.expect_inputs(ticket.connection, &many.tasks);

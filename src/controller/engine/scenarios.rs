@@ -4,6 +4,7 @@
 mod acknowledge;
 mod after;
 mod archives;
+mod calls;
 mod contact;
 mod deadlines;
 mod dispatch;
@@ -67,7 +68,7 @@ use api::wire::requests::{FromAgent, Kind, Message, Request, Sender};
 use api::wire::rounds::of_record::finished_round;
 use api::wire::rules::{Rules, SubmitLimits};
 use api::wire::task::Filter;
-use api::wire::{Code, reply, requests};
+use api::wire::{Code, Refusal, reply, requests};
 use base::{
     AgentId, Defer, Epoch, ExitCode, Fields, FinishedRound, GateSettings, GateVerdict, GateView, GraphChange, GraphId,
     HeldTool, JobMemo, JobName, JobStatus, Label, Labels, Outcome, Phase, PhaseTimes, Policy, Round, RunResult,
@@ -322,18 +323,21 @@ impl World {
 
     /// Asks through the bytes of the wire.
     fn send(&mut self, kind: Kind, fields: &Fields) -> Reply {
-        let fields = fields.clone().with(words::TYPE, kind.word);
-        match requests::parse(&json::to_vec(&fields), &rules()) {
-            Ok((_, mut message)) => {
-                if !self.is_stranger {
-                    message.trust();
-                    message.reveal();
-                }
-                let Message::Client(request) = message else { panic!("{message:?}") };
-                self.ask(request)
-            }
-            Err(refused) => Reply::Refused(refused.refusal),
+        match self.read(kind, fields) {
+            Ok(request) => self.ask(request),
+            Err(refusal) => Reply::Refused(refusal),
         }
+    }
+
+    fn read(&self, kind: Kind, fields: &Fields) -> Result<Request, Refusal> {
+        let fields = fields.clone().with(words::TYPE, kind.word);
+        let (_, mut message) = requests::parse(&json::to_vec(&fields), &rules()).map_err(|refused| refused.refusal)?;
+        if !self.is_stranger {
+            message.trust();
+            message.reveal();
+        }
+        let Message::Client(request) = message else { panic!("{message:?}") };
+        Ok(request)
     }
 
     /// The fields of the answer to a request about one task.

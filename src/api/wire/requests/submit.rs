@@ -3,14 +3,16 @@
 pub mod many;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::{Ask, Code, Kind, Refusal, Request, Rules, json, words};
+use super::{Ask, Code, Kind, Refusal, Request, Rules, json, query, words};
 use crate::wire::command::Surroundings;
 use crate::wire::typed::{bad, seconds, truth};
 use crate::wire::{address, command, policy, relations, source, task, task_files};
 use base::json::ObjectWriter;
 use base::{
-    Fields, FileName, Policy, PolicyField, PushAddress, Relations, Scalar, TaskFiles, TaskId, TaskInput, ToolName,
+    Fields, FileName, Policy, PolicyField, PushAddress, Relations, Scalar, TaskFiles, TaskId, TaskInput, TaskRecord,
+    ToolName,
 };
 
 /// The folder for inputs of senders that may not send commands, in the folder in which the run starts. No interpreter looks for
@@ -18,8 +20,11 @@ use base::{
 pub const IN_FOLDER: &str = "in";
 
 /// Submits a task.
-pub const TASK_SUBMIT: Kind =
-    Kind::order("TASK/SUBMIT", |reader| Ok(Request::Submit(Box::new(read(reader.fields, reader.rules)?))));
+pub const TASK_SUBMIT: Kind = Kind::order("TASK/SUBMIT", |mut reader| {
+    let wait = reader.wait()?;
+    reader.fields.remove(words::WAIT);
+    Ok(Request::Submit(Box::new(Submit { wait, ..read(reader.fields, reader.rules)? })))
+});
 
 /// A task to be accepted.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +45,8 @@ pub struct Submit {
     pub files: Option<Arc<TaskFiles>>,
     /// Whether the submit is refused if its tool is certain to be nowhere. It is not among the fields: it concerns the submit alone.
     pub requires_tool: bool,
+    /// How long the answer may wait for the end of the task. It is not among the fields either.
+    pub wait: Option<Duration>,
     /// Whether its sender may send commands.
     pub is_trusted: bool,
     /// The submitted names that the service sets itself.
@@ -153,6 +160,7 @@ fn read(mut fields: Fields, rules: &Rules) -> Result<Submit, Refusal> {
         relations,
         files,
         requires_tool,
+        wait: None,
         is_trusted: false,
         ignored,
         unknown,
@@ -365,9 +373,24 @@ impl From<Fields> for Submitted {
     }
 }
 
+/// Writes an accepted task as a query does, when its submit has waited for its end.
+pub(in crate::wire) fn write_called(
+    record: &TaskRecord,
+    warning: Option<&str>,
+    duplicate: bool,
+    writer: &mut ObjectWriter<'_>,
+) {
+    query::write(record, 1, writer);
+    write_extras(warning, duplicate, writer);
+}
+
 /// Writes the id of an accepted task.
 pub(in crate::wire) fn write(task: TaskId, warning: Option<&str>, duplicate: bool, writer: &mut ObjectWriter<'_>) {
     writer.text(words::TASK_ID, &task.to_string());
+    write_extras(warning, duplicate, writer);
+}
+
+fn write_extras(warning: Option<&str>, duplicate: bool, writer: &mut ObjectWriter<'_>) {
     if duplicate {
         writer.literal(words::DUPLICATE, true);
     }

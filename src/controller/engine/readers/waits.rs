@@ -29,6 +29,12 @@ pub(crate) enum Subject {
 pub(crate) enum Query {
     /// Of a task, the newest of this number that have matched.
     Task(TaskId, usize),
+    /// Of a task that this request has submitted: [`Reply::Called`](api::wire::reply::Reply::Called).
+    Call {
+        task: TaskId,
+        warning: Option<String>,
+        duplicate: bool,
+    },
     Job(JobName),
     Graph(GraphId),
     /// Of the ends of tasks of a job behind this place, at most as many.
@@ -46,7 +52,7 @@ impl Query {
     /// The event that it waits for.
     pub(crate) fn subject(&self) -> Subject {
         match self {
-            Self::Task(task, _) => Subject::Task(*task),
+            Self::Task(task, _) | Self::Call { task, .. } => Subject::Task(*task),
             Self::Job(name) => Subject::Job(name.clone()),
             Self::Graph(graph) => Subject::Graph(*graph),
             Self::Ends { job, .. } => Subject::Ends(job.clone()),

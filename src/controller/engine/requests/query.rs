@@ -57,6 +57,35 @@ impl Controller {
         }
     }
 
+    /// The answer to a submit that waits for the end of its task.
+    fn called(&self, task: TaskId, warning: Option<String>, duplicate: bool) -> Reply {
+        match self.tasks.get(task) {
+            Some(record) => Reply::Called { record: Box::new(record.clone()), warning, duplicate },
+            None => Reply::Refused(Refusal::no_such_task(task)),
+        }
+    }
+
+    /// Parks a submit that waits for the end of its task. Without room, it is answered at once: its task has been accepted.
+    pub(super) fn park_submit(&mut self, ticket: Ticket, submitted: Reply, until: Mono) -> Answer {
+        let Reply::Submitted { task, warning, duplicate } = submitted else { return submitted.into() };
+        let has_finished = self.tasks.get(task).is_none_or(|record| record.phase() == Phase::Finished);
+        if has_finished || self.readers.waits.obstacle(ticket.connection, self.settings.parked_max).is_some() {
+            return self.called(task, warning, duplicate).into();
+        }
+        self.park_query(ticket, Query::Call { task, warning, duplicate }, until)
+    }
+
+    /// Ends the waits of submits that are not stored: the store is in trouble, and each of them is refused or held.
+    pub(crate) fn end_unstored_calls(&mut self) -> Vec<(Ticket, Reply)> {
+        let is_unstored =
+            |subject: &Subject| matches!(subject, Subject::Task(task) if !self.tasks.submit_is_stored(*task));
+        let waits = self.readers.waits.iter().filter(|(_, subject)| is_unstored(subject)).map(|(ticket, _)| ticket);
+        let is_call = |ticket: &Ticket| matches!(self.readers.waits.get(*ticket), Some(Query::Call { .. }));
+        let calls: Vec<_> = waits.filter(is_call).collect();
+        let replies = calls.into_iter().filter_map(|ticket| Some((ticket, self.end_wait(ticket)?)));
+        replies.collect()
+    }
+
     /// A query has waited long enough.
     pub(crate) fn end_query_wait(&mut self, now: Now, ticket: Ticket) {
         if let Some(Query::Status(_)) = self.readers.waits.get(ticket) {
@@ -67,18 +96,26 @@ impl Controller {
 
     /// Answers one of them with the present state.
     pub(crate) fn answer_waiter(&mut self, ticket: Ticket) {
-        let Some((_, query)) = self.readers.waits.remove(ticket) else { return };
+        if let Some(reply) = self.end_wait(ticket) {
+            self.turn.reply(ticket, reply);
+        }
+    }
+
+    /// Ends the wait of one of them; returns its answer.
+    fn end_wait(&mut self, ticket: Ticket) -> Option<Reply> {
+        let (_, query) = self.readers.waits.remove(ticket)?;
         self.turn.clear_timer(&Timer::QueryWait(ticket));
         let reply = match query {
             Query::Task(task, matches) => match self.tasks.get(task) {
                 Some(record) => Reply::Task { record: Box::new(record.clone()), matches },
                 None => Reply::Refused(Refusal::no_such_task(task)),
             },
+            Query::Call { task, warning, duplicate } => self.called(task, warning, duplicate),
             Query::Job(name) => self.job_reply(&name),
             Query::Graph(graph) => self.graph_reply(graph),
             Query::Ends { job, cursor, limit, early } => self.results_reply(&job, cursor, limit, early),
             Query::Status(cursor) => self.status_since(Some(cursor)),
         };
-        self.turn.reply(ticket, reply);
+        Some(reply)
     }
 }

@@ -109,6 +109,7 @@ fn a_search_goes_slice_by_slice() {
             is_trusted: false,
             policy: Arc::default(),
             requires_tool: false,
+            wait: None,
             ignored: Vec::new(),
             unknown: Vec::new(),
         };

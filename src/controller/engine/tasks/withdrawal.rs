@@ -43,6 +43,11 @@ impl Controller {
         tasks.iter().rev().map(|task| self.abandon(now, *task)).max().or(Some(Abandoned::Withdrawn))
     }
 
+    /// Whether the submit of a task is stored.
+    pub(crate) fn submit_is_stored(&self, task: TaskId) -> bool {
+        self.tasks.submit_is_stored(task)
+    }
+
     fn abandon(&mut self, now: Now, task: TaskId) -> Abandoned {
         self.take_back_untold(now, task);
         if self.handle_unstored(now, task, false) {

@@ -112,7 +112,11 @@ impl Effect {
         match self {
             Self::Push(record) if record.address.is_none() => batch_delay::of_many(record),
             Self::Push(record) => record.batch_delay(),
-            Self::Reply(_, Reply::Task { record, .. }) if record.phase() == Phase::Finished => record.batch_delay(),
+            Self::Reply(_, Reply::Task { record, .. } | Reply::Called { record, .. })
+                if record.phase() == Phase::Finished =>
+            {
+                record.batch_delay()
+            }
             // It is no more urgent than the records that it depends on.
             Self::JobStatus(_) | Self::GraphStatus(_) => BATCH_DELAY_MAX,
             Self::Reply(..) | Self::Record(_) | Self::Publish(_) | Self::PushAgain(_) | Self::Tool(_) => Duration::ZERO,
@@ -126,6 +130,8 @@ impl Effect {
 #[must_use]
 pub(crate) fn claim_of_reply(reply: &Reply) -> Claim {
     match reply {
+        // A call that does not wait for the disk learns its end at once; if it is lost with the controller, its repetition runs again.
+        Reply::Called { record, .. } => Claim::promise_if(!(record.policy.eager && record.phase() == Phase::Finished)),
         Reply::Submitted { .. }
         | Reply::SubmittedMany { .. }
         | Reply::GraphSubmitted { .. }

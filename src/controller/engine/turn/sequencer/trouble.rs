@@ -107,6 +107,12 @@ impl<R: Clone> Sequencer<R> {
             self.controller.handle_store(Some(why.to_owned()));
             return true;
         }
+        let calls = self.controller.end_unstored_calls();
+        let calls = calls.into_iter().filter_map(|(ticket, reply)| {
+            let (claim, route) = (Claim::Promise, self.routes.remove(&ticket)?);
+            Some(Deferred::Reply { route, claim, reply, delay_max: Duration::ZERO })
+        });
+        let messages: Vec<_> = messages.into_iter().chain(calls).collect();
         // A later task that waits for an earlier one is withdrawn before it. A submit that was repeated goes before its repetition,
         // which would be held for a task that is gone otherwise.
         let mut refusals: Vec<_> =
@@ -137,6 +143,9 @@ impl<R: Clone> Sequencer<R> {
         let (what, them, abandoned) = match reply {
             Reply::Submitted { task, duplicate, .. } => {
                 ("task", "it", self.controller.abandon_unstored(now, &[*task], *duplicate)?)
+            }
+            Reply::Called { record, duplicate, .. } if !self.controller.submit_is_stored(record.id) => {
+                ("task", "it", self.controller.abandon_unstored(now, &[record.id], *duplicate)?)
             }
             Reply::SubmittedMany { tasks, duplicates, .. } => {
                 let new = |(index, task): (usize, &TaskId)| (!duplicates.contains(&index)).then_some(*task);
@@ -192,7 +201,8 @@ impl<R: Clone> Sequencer<R> {
                     "the store cannot be written ({why}): a controller that crashes before it can forgets this {order}"
                 ),
             ),
-            Reply::Task { ref record, .. } | Reply::Explained { ref record, .. } if matches!(record.state, TaskState::Finished { at, .. } if at >= *since) =>
+            Reply::Task { ref record, .. } | Reply::Called { ref record, .. } | Reply::Explained { ref record, .. }
+                if matches!(record.state, TaskState::Finished { at, .. } if at >= *since) =>
             {
                 let warning = format!(
                     "the store cannot be written ({why}), so this end is not stored: a controller that crashes before it can runs the \
@@ -218,7 +228,9 @@ impl<R: Clone> Sequencer<R> {
 /// Whether a reply is to a submit that has made nothing new.
 const fn repeats(reply: &Reply) -> bool {
     match reply {
-        Reply::Submitted { duplicate, .. } | Reply::GraphSubmitted { duplicate, .. } => *duplicate,
+        Reply::Submitted { duplicate, .. }
+        | Reply::Called { duplicate, .. }
+        | Reply::GraphSubmitted { duplicate, .. } => *duplicate,
         Reply::SubmittedMany { tasks, duplicates, .. } => duplicates.len() == tasks.len(),
         _ => false,
     }
