@@ -3,6 +3,8 @@
 import time
 from concurrent.futures import Future
 
+import pytest
+
 from llts.errors import NoSuchTask
 from llts.job import Ends
 
@@ -17,6 +19,9 @@ class Wire:
         future = Future()
         self.asked.append((kind, fields, read, future))
         return future
+
+    def wait(self, future, timeout):
+        return timeout
 
     def answer(self, kind, answer, key=None):
         """Answer the oldest request of a kind, or the submit with a key."""
@@ -33,7 +38,10 @@ class Wire:
 
 
 def early(wire):
+    """Ends of two tasks that are read, because a call before them goes on."""
     ends = Ends(wire, "j", early=True)
+    ends.submit({"__SUBMIT_KEY__": "k0"})
+    wire.asked.clear()
     tasks = [ends.submit({"__SUBMIT_KEY__": key}) for key in ("k1", "k2")]
     wire.answer("JOB/RESULTS", {"__CODE__": 0, "__CURSOR__": "1:0"})
     return ends, *tasks
@@ -64,6 +72,42 @@ def test_an_end_before_the_answer_to_its_submit_completes_both():
     assert (third.id, third.wait(0).outcome) == ("TASK_3", "SUCCEEDED")
 
 
+FINISHED = {"__STATUS__": "FINISHED", "__OUTCOME__": "SUCCEEDED"}
+
+
+def test_a_call_that_is_alone_is_one_request():
+    wire = Wire()
+    ends = Ends(wire, "j", early=True)
+    for n in range(2):
+        call = ends.submit({"__SUBMIT_KEY__": f"k{n}"})
+        [(kind, fields, *_)] = wire.asked
+        assert kind == "TASK/SUBMIT" and fields["__WAIT__"] > 0
+        wire.answer("TASK/SUBMIT", {"__TASK_ID__": f"TASK_{n}", **FINISHED})
+        assert (call.id, call.wait(0).outcome) == (f"TASK_{n}", "SUCCEEDED")
+    assert wire.asked == []
+
+
+def test_a_long_call_that_is_alone_gets_its_id_and_is_followed():
+    wire = Wire()
+    call = Ends(wire, "j", early=True).submit({"__SUBMIT_KEY__": "k"})
+    wire.answer("TASK/SUBMIT", {"__TASK_ID__": "TASK_1", "__STATUS__": "RUNNING"})
+    assert call.id == "TASK_1"
+    assert not call.done()
+    wire.answer("TASK/QUERY", {"__TASK_ID__": "TASK_1", **FINISHED})
+    assert call.wait(0).succeeded
+
+
+def test_a_call_that_is_refused_says_why():
+    wire = Wire()
+    ends = Ends(wire, "j", early=True)
+    call = ends.submit({"__SUBMIT_KEY__": "k"})
+    wire.fail("TASK/SUBMIT", NoSuchTask(-1004, "gone"))
+    with pytest.raises(NoSuchTask):
+        call.wait(0)
+    ends.submit({"__SUBMIT_KEY__": "k2"})
+    assert [kind for kind, *_ in wire.asked] == ["TASK/SUBMIT"], "the next one is alone again"
+
+
 def test_a_job_that_has_rested_is_read_from_the_present_place(monkeypatch):
     wire = Wire()
     ends, *_ = early(wire)
@@ -78,6 +122,7 @@ def test_a_job_that_has_rested_is_read_from_the_present_place(monkeypatch):
 def test_two_submits_with_one_key_have_one_end():
     wire = Wire()
     ends = Ends(wire, "j", early=True)
+    ends.submit({"__SUBMIT_KEY__": "k0"})
     tasks = [ends.submit({"__SUBMIT_KEY__": "k"}) for _ in range(2)]
     wire.answer("JOB/RESULTS", {"__CODE__": 0, "__CURSOR__": "1:0"})
     wire.answer("JOB/RESULTS", page("1:1", TASK_1="k"))
@@ -91,10 +136,9 @@ def test_what_ended_before_a_new_place_is_asked_for():
     # Another controller does not know the place.
     wire.fail("JOB/RESULTS", NoSuchTask(-1004, "gone"))
     wire.answer("JOB/RESULTS", {"__CODE__": 0, "__CURSOR__": "2:0"})
-    finished = {"__STATUS__": "FINISHED", "__OUTCOME__": "SUCCEEDED"}
-    wire.answer("TASK/QUERY", {"__TASK_ID__": "TASK_1", **finished})
+    wire.answer("TASK/QUERY", {"__TASK_ID__": "TASK_1", **FINISHED})
     assert first.wait(0).succeeded
     # It was sent before the new place, and is accepted behind it.
     wire.answer("TASK/SUBMIT", {"__TASK_ID__": "TASK_2"}, key="k2")
-    wire.answer("TASK/QUERY", {"__TASK_ID__": "TASK_2", **finished})
+    wire.answer("TASK/QUERY", {"__TASK_ID__": "TASK_2", **FINISHED})
     assert second.wait(0).succeeded

@@ -24,7 +24,7 @@ class Agents:
 
     def __init__(self, folder):
         self.folder = folder
-        self.connection = types.SimpleNamespace(submit_key=lambda: "key")
+        self.connection = types.SimpleNamespace(submit_key=lambda: "key", wait=lambda _, timeout: timeout)
         self.prepare = lambda work, parameters, policy: (work, parameters, policy)
         self.pushed = []
         self.agents = {}

@@ -2,6 +2,7 @@
 
 import collections
 import os
+import socket
 import threading
 from contextlib import suppress
 
@@ -13,9 +14,16 @@ import llts
 SUBMITS = 500
 
 
-@pytest.fixture
-def own(start_service):
-    return start_service(agents=2)
+@pytest.fixture(params=["unix", "tcp"])
+def own(start_service, request):
+    """A service of the test's own, and clients of either wire."""
+    if request.param == "unix":
+        return start_service(agents=2)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    service = start_service(agents=2, CONTROLLER_REP_PORT=port)
+    service.client = lambda: llts.Client(controller=f"tcp://127.0.0.1:{port}")
+    return service
 
 
 def test_submits_survive_the_death_of_the_controller(own, tmp_path):

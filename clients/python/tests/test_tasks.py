@@ -435,12 +435,11 @@ def test_a_send_that_is_interrupted_loses_nothing(service, monkeypatch):
     with service.client() as c:
         c.stats()
         connection = c.connection
-        wait_until(lambda: connection._sleeps, "the thread waits")
         whole = connection._transmit
 
         def torn(number, batch):
             monkeypatch.setattr(connection, "_transmit", whole)
-            connection._socket.send(number, llts.connection.SNDMORE)
+            connection._wire._write(llts.wire.frame(llts.wire.MORE, number)[:-1])
             raise KeyboardInterrupt
 
         monkeypatch.setattr(connection, "_transmit", torn)

@@ -1,10 +1,9 @@
 """One connection to a controller, with any number of requests in flight.
 
-Callers put requests into a queue and get a future, which the thread of the connection completes, so a caller is woken by the
-arrival of its own answer. A request that comes alone is sent by its caller, which spares it a change of threads; others
-wait for that thread, and submits that wait together travel in one frame. Whoever uses the sockets has the lock. The thread
-waits without it, at the descriptors: those of ZeroMQ show a change once, so whoever has used a socket must look whether it
-has more.
+Callers put requests into a queue and get a future. Turns send what has queued up and complete the futures of what has
+arrived: the thread of the connection does them, or a caller that waits for an answer (see :mod:`llts.turns`). A request that
+comes alone is sent by its caller at once; others wait for a turn, and submits that wait together travel in one frame. The
+user of the wire has the lock. A turn waits without it, at the poller.
 
 A connection that is lost is made again, and every unanswered request is sent again: submits have keys, so the same task
 is never accepted twice.
@@ -27,11 +26,10 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import Any, TypeVar, overload
 
-import zmq
-from zmq.utils.monitor import parse_monitor_message
-
 from llts.errors import Error, KeyRefused, NoController, refusal
 from llts.home import Endpoint
+from llts.turns import Interrupted, Interrupts, Turns
+from llts.wire import State, Wire, open_wire
 
 T = TypeVar("T")
 Fields = dict[str, Any]
@@ -51,18 +49,12 @@ BATCH_CHARACTERS_MAX = 1_000_000
 # Requests without an answer beside which another one counts as alone: some are answered when a task ends.
 ALONE_MAX = 4
 
-# Milliseconds between the pings that find out that the other machine is gone.
-PING_MS = 5_000
-
-# Milliseconds of an attempt to connect, and seconds after which the next address is tried.
-CONNECT_MS, DIAL_PAUSE = 2_000, 0.1
+# Seconds after which the next address is tried.
+DIAL_PAUSE = 0.1
 
 SUBMIT = "TASK/SUBMIT"
 
 CLOSED = "this client is closed, or belongs to the parent of this process; make another one"
-
-# Plain numbers: a call with an enumeration of pyzmq takes some microseconds more.
-SNDMORE, POLLIN, EVENTS = int(zmq.SNDMORE), int(zmq.POLLIN), int(zmq.EVENTS)
 
 encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
@@ -72,24 +64,49 @@ def same(fields: Fields) -> Fields:
     return fields
 
 
+class Answer(Future[T]):
+    """A future whose caller takes the answers of its connection while it waits."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__()
+        self.connection = connection
+        self.is_watched = False
+
+    def result(self, timeout: float | None = None) -> T:
+        """See :meth:`concurrent.futures.Future.result`."""
+        return super().result(self.connection.wait(self, timeout))
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """See :meth:`concurrent.futures.Future.exception`."""
+        return super().exception(self.connection.wait(self, timeout))
+
+
 class Request:
     """A request and what is to become of its answer."""
 
-    __slots__ = ("again", "at", "body", "future", "kind", "read", "repeat")
+    __slots__ = ("again", "at", "body", "future", "is_submit", "kind", "read", "repeat")
 
     def __init__(
-        self, kind: str, body: str, read: Callable[[Fields], Any], again: Callable[[Fields], bool] | None, repeat: bool
+        self,
+        kind: str,
+        fields: Fields,
+        read: Callable[[Fields], Any],
+        again: Callable[[Fields], bool] | None,
+        repeat: bool,
+        future: Future[Any],
     ) -> None:
         self.kind = kind
         # A JSON object without its type.
-        self.body = body
+        self.body = encode(fields)
+        # Whether it may travel with others.
+        self.is_submit = kind == SUBMIT and "__WAIT__" not in fields
         self.read = read
         # Whether an answer is not the last one, so that the request is sent once more.
         self.again = again
         # Whether the request may arrive twice.
         self.repeat = repeat
         self.at = time.monotonic()
-        self.future: Future[Any] = Future()
+        self.future = future
 
     def answer(self, fields: Fields) -> None:
         """Complete the future."""
@@ -130,25 +147,28 @@ class Connection:
         self._wake, self._woken = socket.socketpair()
         self._wake.setblocking(False)
         self._woken.setblocking(False)
+        self._woken_fd = self._woken.fileno()
+        # Whether a turn waits at the poller, and must be woken for what comes.
         self._sleeps = False
+        self._turns = Turns(self._wake_up, self._is_open)
         self._closed = False
         self._connected = False
         self._was_connected = False
-        # ZeroMQ does not connect again after a handshake that was refused.
+        # The wire does not connect again after it was refused.
         self._refused = False
         # A message may have been sent in part.
         self._is_torn = False
-        # Requests that have failed, and why: they are told without the lock.
+        # Answers that have arrived, and requests that have failed: they are told without the lock.
+        self._answers: deque[tuple[list[Request], Fields]] = deque()
         self._failed: list[tuple[Request, Exception]] = []
         self._lost_at = time.monotonic()
-        self._turn = -1
-        self._context = zmq.Context()
-        # Held by whoever uses the sockets.
+        self._dials = 0
+        # Held by whoever uses the wire.
         self._lock = threading.Lock()
         self._poller = select.poll()
         self._poller.register(self._woken, select.POLLIN)
-        self._socket: zmq.Socket[bytes] | None = None
-        self._monitor: zmq.Socket[bytes]
+        self._wire: Wire
+        self._dial()
         self._thread = threading.Thread(target=self._run, name="llts", daemon=True)
         connections.add(self)
         self._thread.start()
@@ -182,128 +202,159 @@ class Connection:
         again: Callable[[Fields], bool] | None = None,
         repeat: bool = True,
     ) -> Future[Any]:
-        """Send a request. ``read`` makes the result of its answer, in the thread of the connection."""
-        request = Request(kind, encode(fields or {}), read, again, repeat)
-        if self._send_alone(request):
-            return request.future
-        self._queue.append(request)
-        if self._closed:
-            self._fail_all(Error(CLOSED))
-        elif self._sleeps:
-            # One call wakes it for all requests that come before it runs.
-            self._sleeps = False
-            self._wake_up()
+        """Send a request. ``read`` makes the result of its answer, in a turn."""
+        request = Request(kind, fields or {}, read, again, repeat, Answer(self))
+        if not self._send_alone(request):
+            self._queue.append(request)
+            if self._closed:
+                self._fail_all(Error(CLOSED))
+                return request.future
+            if self._sleeps:
+                # One call wakes it for all requests that come before it runs.
+                self._sleeps = False
+                self._wake_up()
+        if self._turns.holder is None:
+            self._turns.rouse()
         return request.future
 
     def _send_alone(self, request: Request) -> bool:
         """Send a request in the thread of its caller, if nothing else is to be sent; return whether that was done."""
-        if not self._sleeps or self._queue or len(self._pending) >= ALONE_MAX:
+        is_at_work = self._turns.holder is not None and not self._sleeps
+        if self._closed or is_at_work or self._queue or len(self._pending) >= ALONE_MAX:
             return False
         with self._lock:
-            if not self._connected or self._closed:
+            if not self._connected or self._closed or self._is_torn:
                 return False
             try:
-                self._send([request])
-                has_input = self._has_input()
+                must_look = self._send([request])
             except BaseException:
-                # Ctrl-C, in the midst of a message of several parts.
+                # Ctrl-C, in the midst of a message.
                 self._is_torn = True
                 self._wake_up()
+                self._turns.rouse()
                 raise
-        if has_input:
-            # To send may be to notice that something has arrived.
+        if must_look:
             self._wake_up()
         return True
+
+    def wait(self, future: Answer[Any], timeout: float | None = None) -> float | None:
+        """Do turns until a future is done, if no other caller does them. Returns what is left of ``timeout`` for other waits.
+
+        Raises :class:`Error` in a callback, which runs within a turn: its answer would never arrive.
+        """
+        if future.done():
+            return timeout
+        if self._turns.holder == threading.get_ident():
+            raise Error("a callback of a future cannot wait for an answer; hand that on to another thread")
+        if not future.is_watched:
+            future.is_watched = True
+            future.add_done_callback(self._look_up)
+        until = None if timeout is None else time.monotonic() + timeout
+        while not future.done() and not self._closed and not has_come(until):
+            with Interrupts() as interrupts:
+                if not self._turns.take(until):
+                    break
+                try:
+                    self._do_turns(lambda: future.done() or has_come(until), interrupts, until)
+                except Interrupted:
+                    self._sleeps = False
+                finally:
+                    self._turns.give_back()
+        return None if until is None else max(0.0, until - time.monotonic())
+
+    def _look_up(self, _: Future[Any]) -> None:
+        """End the wait of a turn for a future that was completed elsewhere."""
+        if self._turns.holder != threading.get_ident():
+            self._wake_up()
 
     def close(self) -> None:
         """End the connection. Requests without an answer fail."""
         self._closed = True
         self._wake_up()
-        # The last reference to a client may be dropped by a callback in that thread.
-        if threading.current_thread() is not self._thread:
+        self._turns.rouse()
+        # The last reference to a client may be dropped by a callback, within a turn.
+        if threading.current_thread() is not self._thread and self._turns.holder != threading.get_ident():
             self._thread.join()
 
     def _wake_up(self) -> None:
-        # If it is full, the thread wakes up anyway; if it is closed, the thread has ended.
+        # If it is full, the turn wakes up anyway; if it is closed, there are no more turns.
         with suppress(OSError):
             self._wake.send(b"\0")
 
-    # -- for the thread of the connection -------------------------------------------------------------------------------
+    # -- for the thread that does the turns -----------------------------------------------------------------------------
 
     def _run(self) -> None:
         try:
-            self._dial()
             while not self._closed:
-                self._turn_once()
+                self._turns.keep()
+                self._do_turns(lambda: self._turns.wanted > 0, Interrupts(), None)
+                self._turns.give_back()
+        finally:
+            self._turns.keep()
+            self._fail_all(Error(CLOSED))
+            with self._lock:
+                self._wire.close()
+            self._wake.close()
+            self._woken.close()
+            self._turns.give_back()
+
+    def _is_open(self) -> bool:
+        """Return whether turns must go on: something is awaited."""
+        return bool(self._pending or self._queue or not self._connected or self._closed)
+
+    def _do_turns(self, is_enough: Callable[[], bool], interrupts: Interrupts, until: float | None) -> None:
+        try:
+            while not is_enough() and not self._closed:
+                self._turn(interrupts, until)
         except Exception as error:
             log.exception("the connection to %s has ended", self.endpoint)
             self._closed = True
             self._fail_all(Error(f"the connection has ended: {error}"))
-        finally:
-            self._fail_all(Error(CLOSED))
-            with self._lock:
-                self._context.destroy(linger=0)
-            self._wake.close()
-            self._woken.close()
 
-    def _turn_once(self) -> None:
+    def _turn(self, interrupts: Interrupts, until: float | None) -> None:
         with self._lock:
-            self._send_queue()
-            has_input = self._has_input()
-        # A caller that appends after this line sees that the thread sleeps, and wakes it.
-        self._sleeps = True
-        self._poller.poll(0 if self._queue or has_input else self._wait_ms())
-        self._sleeps = False
-        with suppress(BlockingIOError):
-            self._woken.recv(4096)
-        with self._lock:
-            answers = self._receive()
-            self._watch()
             if self._is_torn:
                 self._is_torn = False
                 self._lose()
                 self._dial()
+            self._send_queue()
+            has_input = self._wire.has_input()
+        # A caller that appends after this line sees that the turn waits, and wakes it.
+        self._sleeps = True
+        pause = 0 if self._queue or has_input or self._turns.wanted else self._wait_ms(until)
+        found = interrupts.poll(self._poller, pause)
+        self._sleeps = False
+        if self._woken_fd in (number for number, _ in found):
+            self._woken.recv(4096)
+        with self._lock:
+            self._take()
             failed, self._failed = self._failed, []
         for request, error in failed:
             request.fail(error)
-        for batch, fields in answers:
-            self._answer(batch, fields)
+        while self._answers:
+            batch, fields = self._answers.popleft()
+            try:
+                self._answer(batch, fields)
+            except BaseException as error:
+                # A handler of signals or a callback has ended it. No later caller may wait for what is lost.
+                for request in batch:
+                    request.fail(Error(f"the work on this answer was ended by {error!r}"))
+                raise
         if not self._connected:
             self._check_silence()
 
-    def _has_input(self) -> bool:
-        """Return whether a socket has something that nobody has taken."""
-        assert self._socket is not None
-        return any(int(it.getsockopt(EVENTS)) & POLLIN for it in (self._socket, self._monitor))
-
     def _dial(self) -> None:
-        """Open a socket to the next address."""
-        if self._socket is not None:
-            for old in (self._socket, self._monitor):
-                self._poller.unregister(old.fileno())
-            self._socket.disable_monitor()
-            self._socket.close(0)
-        self._turn += 1
+        """Open a wire to the next address."""
+        if self._dials > 0:
+            self._wire.close()
+        address = self.endpoint.addresses[self._dials % len(self.endpoint.addresses)]
+        self._dials += 1
         self._dialled = time.monotonic()
-        opened: zmq.Socket[bytes] = self._context.socket(zmq.DEALER)
-        opened.linger = 0
-        opened.sndhwm = opened.rcvhwm = 0
-        opened.connect_timeout = CONNECT_MS
-        opened.reconnect_ivl, opened.reconnect_ivl_max = 20, 200
-        opened.heartbeat_ivl, opened.heartbeat_timeout = PING_MS, 3 * PING_MS
-        if self.endpoint.keys is not None:
-            opened.curve_secretkey = self.endpoint.keys.secret
-            opened.curve_publickey = zmq.curve_public(self.endpoint.keys.secret)
-            opened.curve_serverkey = self.endpoint.keys.server
-        self._monitor = opened.get_monitor_socket()
-        opened.connect(self.endpoint.addresses[self._turn % len(self.endpoint.addresses)])
-        self._poller.register(opened.fileno(), select.POLLIN)
-        self._poller.register(self._monitor.fileno(), select.POLLIN)
-        self._socket = opened
+        self._wire = open_wire(address, self.endpoint.keys, self._poller)
 
-    def _wait_ms(self) -> int | None:
-        deadline = self._deadline()
-        return None if deadline is None else max(0, int((deadline - time.monotonic()) * 1000) + 1)
+    def _wait_ms(self, until: float | None) -> int | None:
+        times = [it for it in (self._deadline(), self._wire.due, until) if it is not None]
+        return max(0, int((min(times) - time.monotonic()) * 1000) + 1) if times else None
 
     def _deadline(self) -> float | None:
         """When the controller has been away for too long for the oldest request."""
@@ -326,43 +377,51 @@ class Connection:
             self._dial()
         while queue:
             batch = [queue.popleft()]
-            if batch[0].kind == SUBMIT:
+            if batch[0].is_submit:
                 size = len(batch[0].body)
-                while queue and queue[0].kind == SUBMIT and len(batch) < BATCH_TASKS_MAX:
+                while queue and queue[0].is_submit and len(batch) < BATCH_TASKS_MAX:
                     size += len(queue[0].body)
                     if size > BATCH_CHARACTERS_MAX:
                         break
                     batch.append(queue.popleft())
             self._send(batch)
 
-    def _send(self, batch: list[Request]) -> None:
+    def _send(self, batch: list[Request]) -> bool:
+        """Send requests in one frame; return whether a thread that waits at the poller must look again."""
         number = b"%d" % next(self._numbers)
         self._pending[number] = batch
-        if self._connected:
-            self._transmit(number, batch)
+        return self._connected and self._transmit(number, batch)
 
-    def _transmit(self, number: bytes, batch: list[Request]) -> None:
+    def _transmit(self, number: bytes, batch: list[Request]) -> bool:
         if len(batch) == 1:
             text = f'{{"__TYPE__":"{batch[0].kind}"' + (f",{batch[0].body[1:]}" if len(batch[0].body) > 2 else "}")
         else:
             bodies = ",".join(request.body for request in batch)
             text = f'{{"__TYPE__":"TASK/SUBMIT_MANY","__TASKS__":[{bodies}]}}'
-        assert self._socket is not None
-        self._socket.send(number, SNDMORE)
-        self._socket.send(b"", SNDMORE)
-        self._socket.send(text.encode())
+        return self._wire.send(number, text.encode())
 
-    def _receive(self) -> list[tuple[list[Request], Fields]]:
-        """Take the answers that have arrived, each with its requests."""
-        assert self._socket is not None
-        answers = []
-        while int(self._socket.getsockopt(EVENTS)) & POLLIN:
-            number, _, frame = self._socket.recv(), self._socket.recv(), self._socket.recv()
-            batch = self._pending.pop(number, None)
-            # A request that was repeated may be answered twice.
-            if batch is not None:
-                answers.append((batch, json.loads(frame)))
-        return answers
+    def _take(self) -> None:
+        """Follow the state of the wire, and take the answers that have arrived."""
+        for arrival in self._wire.take():
+            if isinstance(arrival, tuple):
+                number, text = arrival
+                # A request that was repeated may be answered twice.
+                if (batch := self._pending.pop(number, None)) is not None:
+                    self._answers.append((batch, json.loads(text)))
+            elif arrival is State.MADE:
+                self._connected = self._was_connected = True
+                for number, batch in self._pending.items():
+                    self._transmit(number, batch)
+            elif arrival is State.REFUSED:
+                self._refused = True
+                why = "no keys are given" if self.endpoint.keys is None else "it does not accept the key of this client"
+                error = KeyRefused(f"cannot talk to the controller at {self.endpoint}: {why}")
+                self._failed += [(request, error) for request in self._take_all()]
+            elif arrival is State.LOST:
+                self._lose()
+            elif self._has_others():
+                self._dial()
+                break
 
     def _answer(self, batch: list[Request], fields: Fields) -> None:
         if len(batch) > 1:
@@ -392,25 +451,6 @@ class Connection:
         with self._lock:
             for batch in batches:
                 self._send(batch)
-
-    def _watch(self) -> None:
-        """Follow the state of the connection."""
-        while int(self._monitor.getsockopt(EVENTS)) & POLLIN:
-            event = parse_monitor_message(self._monitor.recv_multipart())["event"]
-            if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
-                self._connected = self._was_connected = True
-                for number, batch in self._pending.items():
-                    self._transmit(number, batch)
-            elif event in (zmq.EVENT_HANDSHAKE_FAILED_AUTH, zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL):
-                self._refused = True
-                why = "no keys are given" if self.endpoint.keys is None else "it does not accept the key of this client"
-                error = KeyRefused(f"cannot talk to the controller at {self.endpoint}: {why}")
-                self._failed += [(request, error) for request in self._take_all()]
-            elif event == zmq.EVENT_DISCONNECTED and self._connected:
-                self._lose()
-            elif event == zmq.EVENT_CONNECT_RETRIED and self._has_others():
-                self._dial()
-                return
 
     def _has_others(self) -> bool:
         """Return whether it is time for the next address: each gets some attempts."""
@@ -442,10 +482,17 @@ class Connection:
             request.fail(error)
 
 
+def has_come(until: float | None) -> bool:
+    """Return whether a time has come."""
+    return until is not None and time.monotonic() >= until
+
+
 def leave_to_parent() -> None:
     """Close all connections in the child of a fork."""
     for connection in connections:
         connection._closed = True
+        # Its lock may be held by a thread that is not here.
+        connection._turns = Turns(connection._wake_up, connection._is_open)
 
 
 os.register_at_fork(after_in_child=leave_to_parent)

@@ -27,6 +27,7 @@ from importlib.resources import files as resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from llts.connection import Answer, Connection
 from llts.errors import Error, PythonMismatch, TaskFailed, TooLarge
 from llts.job import Ends
 from llts.state import TaskState
@@ -55,11 +56,11 @@ class RemoteTraceback(Exception):
         return f'\n"""\n{self.args[0]}"""'
 
 
-class Call(Future[T]):
+class Call(Answer[T]):
     """The future of a call. ``task`` is its task, with the outputs of the function and the reason of an end."""
 
-    def __init__(self, task: Task) -> None:
-        super().__init__()
+    def __init__(self, connection: Connection, task: Task) -> None:
+        super().__init__(connection)
         self.task = task
 
     def cancel(self) -> bool:
@@ -214,7 +215,7 @@ class Executor(concurrent.futures.Executor):
                 task = self._ends.submit(client.prepare(work, parameters, {**policy, "in_": [path]}))
         else:
             task = self._ends.submit(client.prepare(work, {"function": function, "call": call, **parameters}, policy))
-        future: Call[Any] = Call(task)
+        future: Call[Any] = Call(client.connection, task)
         with self._lock:
             self._calls.add(future)
         future.add_done_callback(self._forget)

@@ -9,10 +9,10 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from llts.connection import PARK_MS, SUBMIT, Connection, Fields
+from llts.connection import PARK_MS, SUBMIT, Answer, Connection, Fields
 from llts.errors import NoSuchTask, Refused
 from llts.state import TaskState, plain
-from llts.task import Task, as_completed, hand_on, lent_slot, wait_for, work_of
+from llts.task import Task, as_completed, follow, hand_on, lent_slot, wait_for, work_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 # Milliseconds for which a request for the ends of a job waits. The service keeps them for a minute for the next one.
 READ_MS = 60_000
 
+# Milliseconds for which the answer to a call that is alone waits for its end. Until then, its task has no id here.
+CALL_MS = 20
+
 # Seconds after which a place is taken anew.
 REST_MAX = 30.0
 
@@ -32,11 +35,11 @@ class Submit:
 
     __slots__ = ("accepted", "ended", "is_missed", "is_whole")
 
-    def __init__(self, is_whole: bool) -> None:
+    def __init__(self, connection: Connection, is_whole: bool) -> None:
         # Whether its end may be before the place from which this client reads.
         self.is_missed = False
         self.accepted: Future[str]
-        self.ended: Future[TaskState] = Future()
+        self.ended: Answer[TaskState] = Answer(connection)
         # Whether an answer for the job has all of its end: it does not have the kept files.
         self.is_whole = is_whole
 
@@ -48,11 +51,14 @@ class Ends:
     each task once. Requests of a closed connection fail within the call that makes them, hence the lock of one thread.
 
     With ``early``, an end does not wait for the disk of the controller. It may come before the answer to its submit, and
-    completes that one, too: it is not repeated then, so that no call runs a second time.
+    completes that one, too: it is not repeated then, so that no call runs a second time. A call that is alone asks for its
+    end with its submit: one request and one answer.
     """
 
     def __init__(self, connection: Connection, job: str, *, early: bool = False) -> None:
         self._connection = connection
+        self._early_ends = early
+        self._is_alone = False
         self._place: Fields = {"__JOB__": job, **({"__STATUS__": "ENDED"} if early else {})}
         self._lock = threading.RLock()
         # The future of the end of each task by its id, and whether an answer for the job has all of it.
@@ -66,8 +72,13 @@ class Ends:
 
     def submit(self, fields: Fields) -> Task:
         """Submit a task of the job, and follow it to its end."""
-        submit, key = Submit("__OUT__" not in fields), fields["__SUBMIT_KEY__"]
+        submit, key = Submit(self._connection, "__OUT__" not in fields), fields["__SUBMIT_KEY__"]
         with self._lock:
+            if self._early_ends and not self._reads and not self._is_alone:
+                self._is_alone = True
+                # A later reading must not begin before the ends that come in this way.
+                self._rest = (None, float("-inf"))
+                return self._call(fields)
             self._unaccepted.setdefault(key, []).append(submit)
             rests, self._reads = not self._reads, True
             cursor, since = self._rest
@@ -82,7 +93,27 @@ class Ends:
         accepted.add_done_callback(lambda done: self._refuse(key, submit, done))
         return Task(self._connection, accepted, submit.ended)
 
-    # All that follows is called in the thread of the connection.
+    def _call(self, fields: Fields) -> Task:
+        accepted: Answer[str] = Answer(self._connection)
+        ended: Answer[TaskState] = Answer(self._connection)
+        called = self._connection.ask(SUBMIT, {**fields, "__WAIT__": CALL_MS}, TaskState)
+        called.add_done_callback(lambda done: self._called(done, accepted, ended))
+        return Task(self._connection, accepted, ended)
+
+    # All that follows is called in a turn of the connection.
+
+    def _called(self, called: Future[TaskState], accepted: Answer[str], ended: Answer[TaskState]) -> None:
+        self._is_alone = False
+        if (error := called.exception()) is not None:
+            accepted.set_exception(error)
+            ended.set_exception(error)
+            return
+        state = called.result()
+        accepted.set_result(state.id)
+        if state.status == "FINISHED":
+            ended.set_result(state)
+        else:
+            hand_on(follow(self._connection, state.id), ended)
 
     def _take(self, key: str, submit: Submit) -> bool:
         """Return whether a submit had no answer yet."""

@@ -16,7 +16,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from llts import files
-from llts.connection import PARK_MS, Connection, Fields, encode, log
+from llts.connection import PARK_MS, Answer, Connection, Fields, encode, log
 from llts.errors import NoController, TaskFailed
 from llts.state import File, TaskState, escaped
 
@@ -96,7 +96,7 @@ class Task:
         with self._lock:
             # A wait that has lost its controller is no end: the next one asks again.
             if self._ended is None or (self._ended.done() and isinstance(self._ended.exception(), NoController)):
-                ended = self._ended = Future()
+                ended = self._ended = Answer(self._connection)
                 self._accepted.add_done_callback(lambda accepted: self._follow(accepted, ended))
             return self._ended
 
@@ -105,8 +105,7 @@ class Task:
         if (error := accepted.exception()) is not None:
             ended.set_exception(error)
             return
-        fields = {"__TASK_ID__": accepted.result(), "__WAIT__": PARK_MS}
-        hand_on(self._connection.ask("TASK/QUERY", fields, TaskState, again=is_unfinished), ended)
+        hand_on(follow(self._connection, accepted.result()), ended)
 
     def query(self) -> TaskState:
         """Return the present state."""
@@ -217,6 +216,11 @@ class Task:
 def is_unfinished(answer: Fields) -> bool:
     """Return whether a task goes on after the longest wait."""
     return bool(answer["__STATUS__"] != "FINISHED")
+
+
+def follow(connection: Connection, id: str) -> Future[TaskState]:
+    """Return the future of the end of a task."""
+    return connection.ask("TASK/QUERY", {"__TASK_ID__": id, "__WAIT__": PARK_MS}, TaskState, again=is_unfinished)
 
 
 def hand_on(source: Future[T], target: Future[T]) -> None:

@@ -1,0 +1,128 @@
+"""Who does the work of a connection: its own thread, or a caller that waits for an answer.
+
+An answer that its own caller takes arrives without a change of threads, which costs as much as all other work on it. So one
+caller at a time may do the turns of the connection, until it has what it waits for; the others wait for their futures. The
+thread does the turns at all other times. Between a caller that has ended and the thread, no turn is done: the thread takes
+over at once if an answer is awaited, else after ``REST``, so that it sleeps while one call follows the other.
+"""
+
+from __future__ import annotations
+
+import select
+import signal
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+# Seconds for which a caller waits for the turns at most: the thread may be in a callback.
+HANDOVER = 1.0
+
+# Seconds for which the thread leaves the turns to callers, if no answer is awaited.
+REST = 1.0
+
+
+class Turns:
+    """The right to do the turns of a connection, which one thread has at a time.
+
+    ``interrupt`` ends a turn that waits, soon. ``is_needed`` returns whether turns must go on.
+    """
+
+    def __init__(self, interrupt: Callable[[], None], is_needed: Callable[[], bool]) -> None:
+        self._interrupt = interrupt
+        self._is_needed = is_needed
+        # Entered by itself, not through the condition, whose methods Ctrl-C can leave with the lock.
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self.holder: int | None = None
+        """The thread that has the right."""
+        # The number of callers that wait for it.
+        self.wanted = 0
+        self._keeper = 0
+
+    def take(self, until: float | None) -> bool:
+        """Take the right; return False if another caller has it, or the thread does not give it back until ``until``."""
+        own = threading.get_ident()
+        until = min(time.monotonic() + HANDOVER, float("inf") if until is None else until)
+        with self._lock:
+            self.wanted += 1
+            try:
+                while self.holder is not None:
+                    if self.holder != self._keeper:
+                        return False
+                    self._interrupt()
+                    if not self._changed.wait(until - time.monotonic()):
+                        return False
+                self.holder = own
+            finally:
+                self.wanted -= 1
+        return True
+
+    def keep(self) -> None:
+        """Take the right, for the thread: when no other has it, and it is needed or has been left alone for a while."""
+        self._keeper = threading.get_ident()
+        with self._lock:
+            is_rested = False
+            while self.holder not in (None, self._keeper) or self.wanted or not (is_rested or self._is_needed()):
+                is_rested = not self._changed.wait(REST)
+            self.holder = self._keeper
+
+    def give_back(self) -> None:
+        """Give the right back."""
+        with self._lock:
+            self.holder = None
+            if self.wanted or self._is_needed():
+                self._changed.notify_all()
+
+    def rouse(self) -> None:
+        """Let the thread take the right, if no other has it."""
+        with self._lock:
+            self._changed.notify_all()
+
+
+class Interrupted(BaseException):
+    """Ends a turn that waits."""
+
+
+class Interrupts:
+    """Keeps Ctrl-C from the turns that the main thread does: it ends their waits alone, and is handled after them.
+
+    An exception between the arrival of an answer and the end of its work would leave the answers of other callers half
+    known. So the handler of SIGINT is another one while this is entered; what was caught is told to the former one.
+    """
+
+    def __init__(self) -> None:
+        self._former: Callable[[int, FrameType | None], object] | None = None
+        self._caught: list[FrameType | None] = []
+        self._waits = False
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            former = signal.getsignal(signal.SIGINT)
+            if callable(former):
+                self._former = former
+                signal.signal(signal.SIGINT, self._catch)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._former is not None:
+            signal.signal(signal.SIGINT, self._former)
+            for frame in self._caught:
+                self._former(signal.SIGINT, frame)
+
+    def poll(self, poller: select.poll, pause: int | None) -> list[tuple[int, int]]:
+        """Wait at a poller for at most ``pause`` milliseconds. Raises :class:`Interrupted` at Ctrl-C."""
+        self._waits = True
+        found = [] if self._caught else poller.poll(pause)
+        self._waits = False
+        return found
+
+    def _catch(self, _signal: int, frame: FrameType | None) -> None:
+        self._caught.append(frame)
+        if self._waits:
+            self._waits = False
+            raise Interrupted

@@ -1,0 +1,167 @@
+"""Who takes the answers: the thread of the connection, or a caller that waits."""
+
+import concurrent.futures
+import os
+import signal
+import threading
+import time
+
+import pytest
+from conftest import LIMIT, wait_until
+
+import llts
+
+
+def interrupt_soon(after=0.05):
+    timer = threading.Timer(after, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    return timer
+
+
+def test_an_interrupted_wait_loses_no_answer(c):
+    task = c.run("sleep 0.5")
+    timer = interrupt_soon()
+    with pytest.raises(KeyboardInterrupt):
+        task.wait(LIMIT)
+    timer.join()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert task.wait(LIMIT).succeeded
+    assert c.stats()
+
+
+def test_a_storm_of_interrupts_loses_no_answer(c):
+    c.stats()
+    is_inside = False
+    caught = 0
+
+    def interrupt(*_):
+        nonlocal is_inside
+        if is_inside:
+            is_inside = False
+            raise KeyboardInterrupt
+
+    def storm():
+        while not over.wait(0.001):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    former = signal.signal(signal.SIGINT, interrupt)
+    over = threading.Event()
+    stormer = threading.Thread(target=storm)
+    stormer.start()
+    futures = []
+    try:
+        while caught < 200:
+            try:
+                is_inside = True
+                futures.append(c.connection.ask("TASK/STATISTIC"))
+                futures[-1].result(LIMIT)
+                is_inside = False
+            except KeyboardInterrupt:
+                caught += 1
+    finally:
+        is_inside = False
+        over.set()
+        stormer.join()
+        signal.signal(signal.SIGINT, former)
+    assert all(future.result(LIMIT)["__CODE__"] == 0 for future in futures)
+
+
+def test_a_handler_that_does_not_raise_does_not_end_a_wait(c):
+    seen = []
+    former = signal.signal(signal.SIGINT, lambda *_: seen.append(1))
+    try:
+        task = c.run("sleep 0.3")
+        timer = interrupt_soon()
+        assert task.wait(LIMIT).succeeded
+        timer.join()
+        assert seen == [1]
+    finally:
+        signal.signal(signal.SIGINT, former)
+
+
+def test_a_wait_in_a_callback_is_refused_and_not_a_hang(c):
+    said = []
+    called = threading.Event()
+
+    def asks(_):
+        try:
+            c.stats()
+        except llts.Error as error:
+            said.append(str(error))
+        called.set()
+
+    future = c.connection.ask("TASK/STATISTIC")
+    future.add_done_callback(asks)
+    future.result(LIMIT)
+    # If the answer had come before, the callback has run here, where it may wait.
+    assert called.wait(LIMIT)
+    task = c.run("sleep 0.1")
+    called.clear()
+    said.clear()
+    task.end().add_done_callback(asks)
+    assert task.wait(LIMIT).succeeded
+    assert called.wait(LIMIT)
+    assert "callback" in said[0]
+
+
+def test_a_timeout_of_a_wait_leaves_the_answer_to_the_next_one(c):
+    task = c.run("sleep 0.5")
+    with pytest.raises(TimeoutError):
+        task.wait(0.05)
+    with pytest.raises(TimeoutError):
+        task.wait(0)
+    assert task.wait(LIMIT).succeeded
+
+
+def test_a_wait_ends_when_another_thread_completes_the_future(c, stays):
+    with c.executor() as ex:
+        assert ex.submit(pow, 2, 3).result(LIMIT) == 8
+        call = ex.submit(time.sleep, LIMIT)
+        threading.Timer(0.1, call.cancel).start()
+        with pytest.raises(concurrent.futures.CancelledError):
+            call.result(LIMIT)
+
+
+def test_callers_of_many_threads_get_their_own_answers(c, stays):
+    with c.executor() as ex, concurrent.futures.ThreadPoolExecutor(8) as pool:
+
+        def work(n):
+            # Sometimes alone, sometimes not; with a wait, a callback, or a look at all of them.
+            call = ex.submit(pow, n, 2)
+            if n % 3 == 0:
+                assert c.stats()["waiting"] >= 0
+            if n % 3 == 1:
+                concurrent.futures.wait([call], LIMIT)
+            return call.result(LIMIT)
+
+        assert list(pool.map(work, range(600))) == [n * n for n in range(600)]
+
+
+def test_a_client_that_is_closed_ends_the_waits_of_others(service):
+    c = service.client()
+    task = c.run("sleep 30")
+    failed = []
+
+    def waits():
+        try:
+            task.wait(LIMIT)
+        except llts.Error as error:
+            failed.append(error)
+
+    waiter = threading.Thread(target=waits)
+    waiter.start()
+    wait_until(lambda: c.connection._turns.holder == waiter.ident, "it takes the answers")
+    c.close()
+    waiter.join(LIMIT)
+    assert "closed" in str(failed[0])
+    with service.client() as other:
+        other.kill(task.id)
+
+
+def test_the_thread_sleeps_while_calls_follow_one_another_and_then_watches(c):
+    c.stats()
+    for _ in range(50):
+        c.stats()
+    wait_until(lambda: c.connection._turns.holder == c.connection._thread.ident, "the thread watches the connection")
+    # From its poller, a caller gets the turns back.
+    assert c.stats()
