@@ -206,7 +206,7 @@ impl Reply {
         };
         match answer {
             Self::Task { record, .. } | Self::Called { record, .. } | Self::Explained { record, .. } => {
-                task::hide_command(record)
+                task::hide_command(record);
             }
             Self::Tasks { records, .. } => records.iter_mut().for_each(task::hide_command),
             Self::Rows(page) => page.rows.iter_mut().for_each(|row| task::hide_command(&mut row.record)),

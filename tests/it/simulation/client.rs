@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use base::json::FieldLimits;
-use base::{Phase, Scalar, TaskId, TaskRecord, TaskState, json};
+use base::{Fields, Phase, Scalar, TaskId, TaskRecord, TaskState, json};
 
 use crate::simulation::controller::ReplyTo;
 use crate::simulation::dice::{Nanos, SECOND};
@@ -309,20 +309,7 @@ impl World {
             (Ask::Submit(_), -1011) | (Ask::Operate, 0 | -1004 | -1011) | (Ask::Set, 0) => {}
             // Its time was over before it came.
             (Ask::Submit(plan), -1007) if self.plan.tasks[plan].policy_fields.has_an_end() => {}
-            (Ask::Submit(plan), 0) => {
-                let task = text("__TASK_ID__").and_then(|id| id.parse().ok()).expect("an accepted task has an id");
-                let duplicate = answer.get("__DUPLICATE__").and_then(Scalar::as_bool).unwrap_or_default();
-                let sent = json::parse(&self.clients.requests[request].body, &FieldLimits::TRUSTED).expect("our own");
-                let keyed =
-                    sent.get("request").and_then(Scalar::as_u64).and_then(|number| usize::try_from(number).ok());
-                // The end of an eager call is told before anything of it is stored, and the next controller may not know it.
-                let is_eager = sent.get("__EAGER__").is_some();
-                let is_told_early = is_eager && text("__STATUS__") == Some("FINISHED");
-                if keyed.is_none_or(|number| self.model.keyed(number, task, duplicate)) && !is_told_early {
-                    self.model.accepted(task, &self.server.disk);
-                    self.accepted(plan, task);
-                }
-            }
+            (Ask::Submit(plan), 0) => self.submit_accepted(plan, request, &answer),
             // It is submitted again, and every tool is everywhere in the end.
             (Ask::Graph(_), -1006) => {
                 let said = text("__ERROR_MSG__").expect("a refusal has a sentence");
@@ -357,6 +344,21 @@ impl World {
             (ask, code) => panic!("{ask:?} is refused with {code}: {}", String::from_utf8_lossy(body)),
         }
         self.done(request);
+    }
+
+    fn submit_accepted(&mut self, plan: usize, request: usize, answer: &Fields) {
+        let text = |name| answer.get(name).and_then(Scalar::as_text);
+        let task = text("__TASK_ID__").and_then(|id| id.parse().ok()).expect("an accepted task has an id");
+        let duplicate = answer.get("__DUPLICATE__").and_then(Scalar::as_bool).unwrap_or_default();
+        let sent = json::parse(&self.clients.requests[request].body, &FieldLimits::TRUSTED).expect("our own");
+        let keyed = sent.get("request").and_then(Scalar::as_u64).and_then(|number| usize::try_from(number).ok());
+        let is_first = keyed.is_none_or(|number| self.model.keyed(number, task, duplicate));
+        // The end of an eager call is told before anything of it is stored, and the next controller may not know it.
+        let is_told_early = sent.get("__EAGER__").is_some() && text("__STATUS__") == Some("FINISHED");
+        if is_first && !is_told_early {
+            self.model.accepted(task, &self.server.disk);
+            self.accepted(plan, task);
+        }
     }
 
     /// The next action of a submitter.
