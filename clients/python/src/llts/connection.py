@@ -248,7 +248,7 @@ class Connection:
             raise Error("a callback of a future cannot wait for an answer; hand that on to another thread")
         if not future.is_watched:
             future.is_watched = True
-            future.add_done_callback(self._look_up)
+            future.add_done_callback(self._wake_waiter)
         until = None if timeout is None else time.monotonic() + timeout
         while not future.done() and not self._closed and not has_come(until):
             with Interrupts() as interrupts:
@@ -262,7 +262,7 @@ class Connection:
                     self._turns.give_back()
         return None if until is None else max(0.0, until - time.monotonic())
 
-    def _look_up(self, _: Future[Any]) -> None:
+    def _wake_waiter(self, _: Future[Any]) -> None:
         """End the wait of a turn for a future that was completed elsewhere."""
         if self._turns.holder != threading.get_ident():
             self._wake_up()

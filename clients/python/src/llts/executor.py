@@ -253,12 +253,14 @@ class Executor(concurrent.futures.Executor):
 
     def _tool(self, client: Client, has_folder: bool) -> str:
         """Return the name of the tool, which the controller then has."""
-        with self._pushing:
-            if has_folder not in self._tools:
-                archive, name = self._pack(has_folder)
-                client.push_tool(name, archive)
-                self._tools[has_folder] = name
-            return self._tools[has_folder]
+        # A callback may submit while another thread pushes the other tool.
+        if has_folder not in self._tools:
+            with self._pushing:
+                if has_folder not in self._tools:
+                    archive, name = self._pack(has_folder)
+                    client.push_tool(name, archive)
+                    self._tools[has_folder] = name
+        return self._tools[has_folder]
 
     def _pack(self, has_folder: bool) -> tuple[io.BytesIO, str]:
         """Return an archive and its name. The same content has the same bytes."""
