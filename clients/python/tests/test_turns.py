@@ -29,6 +29,7 @@ def test_an_interrupted_wait_loses_no_answer(c):
     assert c.stats()
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # one may hit a finalizer
 def test_a_storm_of_interrupts_loses_no_answer(c):
     c.stats()
     is_inside = False
