@@ -20,8 +20,8 @@ class Wire:
         self.asked.append((kind, fields, read, future))
         return future
 
-    def wait(self, future, timeout):
-        return timeout
+    def wait(self, future, until, shield):
+        """No turn is needed: the test completes all futures."""
 
     def answer(self, kind, answer, key=None):
         """Answer the oldest request of a kind, or the submit with a key."""

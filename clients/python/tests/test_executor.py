@@ -24,12 +24,15 @@ class Agents:
 
     def __init__(self, folder):
         self.folder = folder
-        self.connection = types.SimpleNamespace(submit_key=lambda: "key", wait=lambda _, timeout: timeout)
-        self.prepare = lambda work, parameters, policy: (work, parameters, policy)
+        self.connection = types.SimpleNamespace(submit_key=lambda: "key", wait=lambda *_: None)
         self.pushed = []
         self.agents = {}
         self.killed = []
         self.tasks = []
+
+    def prepare(self, work, parameters, policy):
+        """The files are sent, as the client does it."""
+        return work, parameters, policy, {path.name: path.read_bytes() for path in policy.get("in_", ())}
 
     def push_tool(self, name, archive):
         self.pushed.append((name, archive.getvalue()))
@@ -42,7 +45,7 @@ class Agents:
         assert ready == {"type": "ready", "version": 1}, agent.end()
 
     def submit(self, fields):
-        work, parameters, policy = fields
+        work, parameters, policy, inputs = fields
         task = types.SimpleNamespace(id=f"TASK_{len(self.tasks)}", end=Future, kill_later=self.killed.append)
         ended = Future()
         task.end = lambda: ended
@@ -50,8 +53,8 @@ class Agents:
         if "out" in policy:
             folder = self.folder / task.id
             folder.mkdir()
-            for path in policy.get("in_", ()):
-                (folder / path.name).write_bytes(path.read_bytes())
+            for name, data in inputs.items():
+                (folder / name).write_bytes(data)
             task.fetch = lambda _: [folder / "result.pickle"]
         self.tasks.append(task)
 

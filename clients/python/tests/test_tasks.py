@@ -2,6 +2,7 @@
 
 import datetime
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -437,13 +438,13 @@ def test_a_send_that_is_interrupted_loses_nothing(service, monkeypatch):
         connection = c.connection
         whole = connection._transmit
 
-        def torn(number, batch):
+        def interrupted(number, batch):
             monkeypatch.setattr(connection, "_transmit", whole)
-            connection._wire._write(llts.wire.frame(llts.wire.MORE, number)[:-1])
-            raise KeyboardInterrupt
+            os.kill(os.getpid(), signal.SIGINT)
+            return whole(number, batch)
 
-        monkeypatch.setattr(connection, "_transmit", torn)
+        monkeypatch.setattr(connection, "_transmit", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            c.run(["true"], cwd="/", given_id="torn")
+            c.run(["true"], cwd="/", given_id="whole")
         assert c.run(["true"], cwd="/").result(LIMIT).succeeded
-        wait_until(lambda: [it.outcome for it in c.list(__GIVEN_ID__="torn")] == ["SUCCEEDED"], "it was sent again, once")
+        wait_until(lambda: [it.outcome for it in c.list(__GIVEN_ID__="whole")] == ["SUCCEEDED"], "it was sent, once")

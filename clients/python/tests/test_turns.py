@@ -1,7 +1,9 @@
 """Who takes the answers: the thread of the connection, or a caller that waits."""
 
 import concurrent.futures
+import contextlib
 import os
+import random
 import signal
 import threading
 import time
@@ -65,6 +67,75 @@ def test_a_storm_of_interrupts_loses_no_answer(c):
         stormer.join()
         signal.signal(signal.SIGINT, former)
     assert all(future.result(LIMIT)["__CODE__"] == 0 for future in futures)
+
+
+@pytest.mark.parametrize("way", ["result", "submit", "map", "as_completed", "job"])
+def test_an_executor_and_a_job_go_on_after_interrupts_at_any_moment(c, stays, way):
+    dice = random.Random(way)
+    with c.executor() as ex:
+        job = c.job(way)
+        interrupted = 0
+        while interrupted < 40:
+            timer = threading.Timer(dice.random() * 0.003, os.kill, (os.getpid(), signal.SIGINT))
+            try:
+                timer.start()
+                if way == "result":
+                    ex.submit(pow, 3, 2).result(LIMIT)
+                elif way == "submit":
+                    ex.submit(pow, 3, 2)
+                elif way == "map":
+                    list(ex.map(pow, range(5), range(5)))
+                elif way == "as_completed":
+                    list(concurrent.futures.as_completed([ex.submit(pow, 3, 2) for _ in range(3)]))
+                else:
+                    job.run(["true"], cwd="/")
+                timer.join()
+            except KeyboardInterrupt:
+                interrupted += 1
+            finally:
+                with contextlib.suppress(KeyboardInterrupt):
+                    timer.join()
+        assert ex.submit(pow, 3, 2).result(LIMIT) == 9
+        assert all(task.wait(LIMIT).succeeded for task in job.as_completed(timeout=LIMIT))
+
+
+class TooSlow(Exception):
+    pass
+
+
+@pytest.mark.parametrize("error", [TooSlow, SystemExit, KeyboardInterrupt])
+def test_a_handler_of_the_program_may_raise_what_it_wants(c, error):
+    def too_slow(*_):
+        raise error("0.1 s are over")
+
+    former = signal.signal(signal.SIGALRM, too_slow)
+    try:
+        task = c.run("sleep 0.5")
+        other = c.connection.ask("TASK/QUERY", {"__TASK_ID__": task.id, "__WAIT__": 60_000})
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(error, match=r"0\.1 s are over"):
+            task.wait(LIMIT)
+        assert task.wait(LIMIT).succeeded
+        assert other.result(LIMIT)["__STATUS__"] == "FINISHED"
+    finally:
+        signal.signal(signal.SIGALRM, former)
+
+
+def test_a_callback_that_ends_its_thread_ends_no_connection(c):
+    def leaves(_):
+        raise SystemExit(3)
+
+    future = c.connection.ask("TASK/STATISTIC")
+    future.add_done_callback(leaves)
+    wait_until(future.done, "the thread has the answer")
+    assert c.stats()
+    task = c.run("sleep 0.1")
+    task.end().add_done_callback(leaves)
+    # The caller that takes the answer is told.
+    with pytest.raises(SystemExit):
+        task.wait(LIMIT)
+    assert task.wait(LIMIT).succeeded
+    assert c.stats()
 
 
 def test_a_handler_that_does_not_raise_does_not_end_a_wait(c):

@@ -28,10 +28,11 @@ from typing import Any, TypeVar, overload
 
 from llts.errors import Error, KeyRefused, NoController, refusal
 from llts.home import Endpoint
-from llts.turns import Interrupted, Interrupts, Turns
+from llts.turns import Interrupted, Shield, Turns
 from llts.wire import State, Wire, open_wire
 
 T = TypeVar("T")
+R = TypeVar("R")
 Fields = dict[str, Any]
 
 log = logging.getLogger("llts")
@@ -48,6 +49,9 @@ BATCH_CHARACTERS_MAX = 1_000_000
 
 # Requests without an answer beside which another one counts as alone: some are answered when a task ends.
 ALONE_MAX = 4
+
+# Seconds for which a close waits for the thread, which may be in a callback that does not return.
+CLOSE_MAX = 10.0
 
 # Seconds after which the next address is tried.
 DIAL_PAUSE = 0.1
@@ -74,11 +78,22 @@ class Answer(Future[T]):
 
     def result(self, timeout: float | None = None) -> T:
         """See :meth:`concurrent.futures.Future.result`."""
-        return super().result(self.connection.wait(self, timeout))
+        return self._read(super().result, timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """See :meth:`concurrent.futures.Future.exception`."""
-        return super().exception(self.connection.wait(self, timeout))
+        return self._read(super().exception, timeout)
+
+    def _read(self, read: Callable[[float | None], R], timeout: float | None) -> R:
+        until = None if timeout is None else time.monotonic() + timeout
+        while True:
+            with Shield() as shield:
+                self.connection.wait(self, until, shield)
+                if self.done():
+                    return read(None)
+            # A handler that has not raised does not end the wait.
+            if not shield.caught:
+                return read(None if until is None else max(0.0, until - time.monotonic()))
 
 
 class Request:
@@ -156,8 +171,6 @@ class Connection:
         self._was_connected = False
         # The wire does not connect again after it was refused.
         self._refused = False
-        # A message may have been sent in part.
-        self._is_torn = False
         # Answers that have arrived, and requests that have failed: they are told without the lock.
         self._answers: deque[tuple[list[Request], Fields]] = deque()
         self._failed: list[tuple[Request, Exception]] = []
@@ -204,17 +217,18 @@ class Connection:
     ) -> Future[Any]:
         """Send a request. ``read`` makes the result of its answer, in a turn."""
         request = Request(kind, fields or {}, read, again, repeat, Answer(self))
-        if not self._send_alone(request):
-            self._queue.append(request)
-            if self._closed:
-                self._fail_all(Error(CLOSED))
-                return request.future
-            if self._sleeps:
-                # One call wakes it for all requests that come before it runs.
-                self._sleeps = False
-                self._wake_up()
-        if self._turns.holder is None:
-            self._turns.rouse()
+        with Shield():
+            if not self._send_alone(request):
+                self._queue.append(request)
+                if self._closed:
+                    self._fail_all(Error(CLOSED))
+                    return request.future
+                if self._sleeps:
+                    # One call wakes it for all requests that come before it runs.
+                    self._sleeps = False
+                    self._wake_up()
+            if self._turns.holder is None:
+                self._turns.rouse()
         return request.future
 
     def _send_alone(self, request: Request) -> bool:
@@ -223,44 +237,33 @@ class Connection:
         if self._closed or is_at_work or self._queue or len(self._pending) >= ALONE_MAX:
             return False
         with self._lock:
-            if not self._connected or self._closed or self._is_torn:
+            if not self._connected or self._closed:
                 return False
-            try:
-                must_look = self._send([request])
-            except BaseException:
-                # Ctrl-C, in the midst of a message.
-                self._is_torn = True
-                self._wake_up()
-                self._turns.rouse()
-                raise
+            must_look = self._send([request])
         if must_look:
             self._wake_up()
         return True
 
-    def wait(self, future: Answer[Any], timeout: float | None = None) -> float | None:
-        """Do turns until a future is done, if no other caller does them. Returns what is left of ``timeout`` for other waits.
+    def wait(self, future: Answer[Any], until: float | None, shield: Shield) -> None:
+        """Do turns until a future is done, a time has come, or a signal. Returns before that if another caller does them.
 
         Raises :class:`Error` in a callback, which runs within a turn: its answer would never arrive.
         """
         if future.done():
-            return timeout
+            return
         if self._turns.holder == threading.get_ident():
             raise Error("a callback of a future cannot wait for an answer; hand that on to another thread")
         if not future.is_watched:
             future.is_watched = True
             future.add_done_callback(self._wake_waiter)
-        until = None if timeout is None else time.monotonic() + timeout
-        while not future.done() and not self._closed and not has_come(until):
-            with Interrupts() as interrupts:
-                if not self._turns.take(until):
-                    break
-                try:
-                    self._do_turns(lambda: future.done() or has_come(until), interrupts, until)
-                except Interrupted:
-                    self._sleeps = False
-                finally:
-                    self._turns.give_back()
-        return None if until is None else max(0.0, until - time.monotonic())
+        if self._closed or has_come(until) or not self._turns.take(until):
+            return
+        try:
+            self._do_turns(lambda: future.done() or has_come(until), shield, until)
+        except Interrupted:
+            self._sleeps = False
+        finally:
+            self._turns.give_back()
 
     def _wake_waiter(self, _: Future[Any]) -> None:
         """End the wait of a turn for a future that was completed elsewhere."""
@@ -274,7 +277,7 @@ class Connection:
         self._turns.rouse()
         # The last reference to a client may be dropped by a callback, within a turn.
         if threading.current_thread() is not self._thread and self._turns.holder != threading.get_ident():
-            self._thread.join()
+            self._thread.join(CLOSE_MAX)
 
     def _wake_up(self) -> None:
         # If it is full, the turn wakes up anyway; if it is closed, there are no more turns.
@@ -287,7 +290,7 @@ class Connection:
         try:
             while not self._closed:
                 self._turns.keep()
-                self._do_turns(lambda: self._turns.wanted > 0, Interrupts(), None)
+                self._do_turns(lambda: self._turns.wanted > 0, Shield(), None)
                 self._turns.give_back()
         finally:
             self._turns.keep()
@@ -302,27 +305,23 @@ class Connection:
         """Return whether turns must go on: something is awaited."""
         return bool(self._pending or self._queue or not self._connected or self._closed)
 
-    def _do_turns(self, is_enough: Callable[[], bool], interrupts: Interrupts, until: float | None) -> None:
+    def _do_turns(self, is_enough: Callable[[], bool], shield: Shield, until: float | None) -> None:
         try:
             while not is_enough() and not self._closed:
-                self._turn(interrupts, until)
+                self._turn(shield, until)
         except Exception as error:
             log.exception("the connection to %s has ended", self.endpoint)
             self._closed = True
             self._fail_all(Error(f"the connection has ended: {error}"))
 
-    def _turn(self, interrupts: Interrupts, until: float | None) -> None:
+    def _turn(self, shield: Shield, until: float | None) -> None:
         with self._lock:
-            if self._is_torn:
-                self._is_torn = False
-                self._lose()
-                self._dial()
             self._send_queue()
             has_input = self._wire.has_input()
         # A caller that appends after this line sees that the turn waits, and wakes it.
         self._sleeps = True
         pause = 0 if self._queue or has_input or self._turns.wanted else self._wait_ms(until)
-        found = interrupts.poll(self._poller, pause)
+        found = shield.poll(self._poller, pause)
         self._sleeps = False
         if self._woken_fd in (number for number, _ in found):
             self._woken.recv(4096)
@@ -336,10 +335,13 @@ class Connection:
             try:
                 self._answer(batch, fields)
             except BaseException as error:
-                # A handler of signals or a callback has ended it. No later caller may wait for what is lost.
+                # Such as SystemExit of a callback. No caller may wait for what was left undone.
                 for request in batch:
-                    request.fail(Error(f"the work on this answer was ended by {error!r}"))
-                raise
+                    request.fail(Error(f"the work on this answer has ended: {error!r}"))
+                if isinstance(error, Exception) or threading.current_thread() is self._thread:
+                    log.exception("the work on an answer of %s has ended", self.endpoint)
+                else:
+                    raise
         if not self._connected:
             self._check_silence()
 

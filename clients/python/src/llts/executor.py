@@ -32,6 +32,7 @@ from llts.errors import Error, PythonMismatch, TaskFailed, TooLarge
 from llts.job import Ends
 from llts.state import TaskState
 from llts.task import lent_slot
+from llts.turns import Shield
 
 if TYPE_CHECKING:
     from llts.client import Client
@@ -212,14 +213,16 @@ class Executor(concurrent.futures.Executor):
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder, "call.pickle")
                 path.write_bytes(dumps((fn, arguments)))
-                task = self._ends.submit(client.prepare(work, parameters, {**policy, "in_": [path]}))
+                fields = client.prepare(work, parameters, {**policy, "in_": [path]})
         else:
-            task = self._ends.submit(client.prepare(work, {"function": function, "call": call, **parameters}, policy))
-        future: Call[Any] = Call(client.connection, task)
-        with self._lock:
-            self._calls.add(future)
-        future.add_done_callback(self._forget)
-        task.end().add_done_callback(future.finish)
+            fields = client.prepare(work, {"function": function, "call": call, **parameters}, policy)
+        with Shield():
+            task = self._ends.submit(fields)
+            future: Call[Any] = Call(client.connection, task)
+            with self._lock:
+                self._calls.add(future)
+            future.add_done_callback(self._forget)
+            task.end().add_done_callback(future.finish)
         return future
 
     def _forget(self, call: Future[Any]) -> None:

@@ -13,6 +13,7 @@ from llts.connection import PARK_MS, SUBMIT, Answer, Connection, Fields
 from llts.errors import NoSuchTask, Refused
 from llts.state import TaskState, plain
 from llts.task import Task, as_completed, follow, hand_on, lent_slot, wait_for, work_of
+from llts.turns import Shield
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -72,6 +73,10 @@ class Ends:
 
     def submit(self, fields: Fields) -> Task:
         """Submit a task of the job, and follow it to its end."""
+        with Shield():
+            return self._submit(fields)
+
+    def _submit(self, fields: Fields) -> Task:
         submit, key = Submit(self._connection, "__OUT__" not in fields), fields["__SUBMIT_KEY__"]
         with self._lock:
             if self._early_ends and not self._reads and not self._is_alone:
@@ -245,9 +250,11 @@ class Job:
         return self._submit(work_of(command), None, policy)
 
     def _submit(self, work: Fields, parameters: Mapping[str, Any] | None, policy: Policy) -> Task:
-        task = self._ends.submit(self._client.prepare(work, parameters, {**policy, "job": self.name}))
-        task.client = self._client
-        self.tasks.append(task)
+        fields = self._client.prepare(work, parameters, {**policy, "job": self.name})
+        with Shield():
+            task = self._ends.submit(fields)
+            task.client = self._client
+            self.tasks.append(task)
         return task
 
     def as_completed(self, *, timeout: float | None = None, progress: bool = False) -> Iterator[Task]:

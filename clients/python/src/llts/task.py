@@ -19,6 +19,7 @@ from llts import files
 from llts.connection import PARK_MS, Answer, Connection, Fields, encode, log
 from llts.errors import NoController, TaskFailed
 from llts.state import File, TaskState, escaped
+from llts.turns import Shield
 
 if TYPE_CHECKING:
     from llts.client import Client
@@ -93,7 +94,7 @@ class Task:
 
     def end(self) -> Future[TaskState]:
         """Return the future of the end. Its callbacks run in the thread of the connection, so they must not wait for answers."""
-        with self._lock:
+        with Shield(), self._lock:
             # A wait that has lost its controller is no end: the next one asks again.
             if self._ended is None or (self._ended.done() and isinstance(self._ended.exception(), NoController)):
                 ended = self._ended = Answer(self._connection)

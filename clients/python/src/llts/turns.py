@@ -8,6 +8,8 @@ over at once if an answer is awaited, else after ``REST``, so that it sleeps whi
 
 from __future__ import annotations
 
+# The functions of the module signal make enumerations, which takes longer than all other work of a wait.
+import _signal  # type: ignore[import-not-found]
 import select
 import signal
 import threading
@@ -18,6 +20,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+Handler = Callable[[int, FrameType | None], object]
+
+# The signals to which a program may give a handler that raises.
+NAMES = ("HUP", "INT", "QUIT", "USR1", "USR2", "ALRM", "TERM", "CHLD", "VTALRM", "PROF")
+SIGNALS = [int(getattr(signal, f"SIG{name}")) for name in NAMES]
 
 # Seconds for which a caller waits for the turns at most: the thread may be in a callback.
 HANDOVER = 1.0
@@ -88,41 +96,60 @@ class Interrupted(BaseException):
     """Ends a turn that waits."""
 
 
-class Interrupts:
-    """Keeps Ctrl-C from the turns that the main thread does: it ends their waits alone, and is handled after them.
+class Shield:
+    """Keeps the handlers of signals, such as that of Ctrl-C, out of a part of the main thread; they are called after it.
 
-    An exception between the arrival of an answer and the end of its work would leave the answers of other callers half
-    known. So the handler of SIGINT is another one while this is entered; what was caught is told to the former one.
+    An exception between the arrival of an answer and the end of its work, or between a request and the note of it, would
+    leave the answers of other callers half known, or a lock held for ever. So all handlers of the program give way to one
+    while this is entered, which keeps what it is told, and ends a turn that waits. One within another does nothing.
     """
 
+    _is_up = False
+
     def __init__(self) -> None:
-        self._former: Callable[[int, FrameType | None], object] | None = None
-        self._caught: list[FrameType | None] = []
+        self._handlers: dict[int, Handler] = {}
         self._waits = False
+        self.caught: list[tuple[int, FrameType | None]] = []
+        """The signals that have come, with their frames."""
 
     def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():
-            former = signal.getsignal(signal.SIGINT)
-            if callable(former):
-                self._former = former
-                signal.signal(signal.SIGINT, self._catch)
+        if threading.current_thread() is threading.main_thread() and not Shield._is_up:
+            Shield._is_up = True
+            for number in SIGNALS:
+                handler = _signal.getsignal(number)
+                if callable(handler):
+                    self._handlers[number] = handler
+                    _signal.signal(number, self._catch)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._former is not None:
-            signal.signal(signal.SIGINT, self._former)
-            for frame in self._caught:
-                self._former(signal.SIGINT, frame)
+        if self._handlers:
+            handlers = dict(self._handlers)
+            Shield._is_up = False
+            self._lower()
+            for number, frame in self.caught:
+                handlers[number](number, frame)
 
     def poll(self, poller: select.poll, pause: int | None) -> list[tuple[int, int]]:
-        """Wait at a poller for at most ``pause`` milliseconds. Raises :class:`Interrupted` at Ctrl-C."""
+        """Wait at a poller for at most ``pause`` milliseconds. Raises :class:`Interrupted` when a signal comes."""
         self._waits = True
-        found = [] if self._caught else poller.poll(pause)
+        found = [] if self.caught else poller.poll(pause)
         self._waits = False
         return found
 
-    def _catch(self, _signal: int, frame: FrameType | None) -> None:
-        self._caught.append(frame)
+    def _lower(self) -> None:
+        """Put the handlers back. One that is there again may raise at once."""
+        try:
+            while self._handlers:
+                number, handler = next(iter(self._handlers.items()))
+                _signal.signal(number, handler)
+                del self._handlers[number]
+        finally:
+            if self._handlers:
+                self._lower()
+
+    def _catch(self, number: int, frame: FrameType | None) -> None:
+        self.caught.append((number, frame))
         if self._waits:
             self._waits = False
             raise Interrupted
