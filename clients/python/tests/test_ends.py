@@ -5,7 +5,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from llts.errors import NoSuchTask
+from llts.errors import NoSuchTask, Refused
 from llts.job import Ends
 
 
@@ -142,3 +142,15 @@ def test_what_ended_before_a_new_place_is_asked_for():
     wire.answer("TASK/SUBMIT", {"__TASK_ID__": "TASK_2"}, key="k2")
     wire.answer("TASK/QUERY", {"__TASK_ID__": "TASK_2", **FINISHED})
     assert second.wait(0).succeeded
+
+
+def test_tasks_of_a_job_that_cannot_be_read_are_followed_one_by_one():
+    wire = Wire()
+    ends = Ends(wire, "j")
+    first, second = (ends.submit({"__SUBMIT_KEY__": key}) for key in ("k1", "k2"))
+    wire.answer("TASK/SUBMIT", {"__TASK_ID__": "TASK_1"}, key="k1")
+    wire.fail("JOB/RESULTS", Refused(-1008, "too many jobs are being read"))
+    wire.answer("TASK/SUBMIT", {"__TASK_ID__": "TASK_2"}, key="k2")
+    for id, task in (("TASK_1", first), ("TASK_2", second)):
+        wire.answer("TASK/QUERY", {"__TASK_ID__": id, **FINISHED})
+        assert task.wait(0).succeeded

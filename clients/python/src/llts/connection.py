@@ -28,7 +28,7 @@ from typing import Any, TypeVar, overload
 
 from llts.errors import Error, KeyRefused, NoController, refusal
 from llts.home import Endpoint
-from llts.turns import Interrupted, Shield, Turns
+from llts.turns import Interrupted, Shield, SteadyCondition, Turns
 from llts.wire import State, Wire, open_wire
 
 T = TypeVar("T")
@@ -73,6 +73,7 @@ class Answer(Future[T]):
 
     def __init__(self, connection: Connection) -> None:
         super().__init__()
+        self._condition = SteadyCondition()
         self.connection = connection
         self.is_watched = False
 

@@ -140,9 +140,13 @@ class Ends:
                 # Two submits had the same key.
                 hand_on(self._open[id][0], submit.ended)
                 return id
-            self._open[id] = (submit.ended, submit.is_whole)
+            reads = self._reads
+            if reads:
+                self._open[id] = (submit.ended, submit.is_whole)
             row = self._early.pop(id, None)
-        if row is not None:
+        if not reads:
+            hand_on(follow(self._connection, id), submit.ended)
+        elif row is not None:
             self._end(id, row)
         elif submit.is_missed or answer.get("__DUPLICATE__"):
             self._look(id)
@@ -167,8 +171,12 @@ class Ends:
             with self._lock:
                 self._reads = False
                 left, self._open = self._open, {}
-            for ended, _ in left.values():
-                ended.set_exception(error)
+            for id, (ended, _) in left.items():
+                if isinstance(error, Refused):
+                    # Such as too many jobs that are read.
+                    hand_on(follow(self._connection, id), ended)
+                else:
+                    ended.set_exception(error)
         else:
             page = answer.result()
             rows = {id: row for id, row in page.items() if id.startswith("TASK_")}

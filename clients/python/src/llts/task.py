@@ -263,14 +263,16 @@ def as_completed(tasks: Iterable[Task], *, timeout: float | None = None, progres
 @contextmanager
 def bar(total: int) -> Iterator[Callable[[], object]]:
     """Show a bar of progress, if there is something to show and something to show it with."""
-    try:
-        from tqdm.auto import tqdm
-    except ImportError:
-        total = 0
-    if not total:
+    shown = None
+    if total:
+        with suppress(ImportError):
+            from tqdm.auto import tqdm
+
+            shown = tqdm(total=total)
+    if shown is None:
         yield lambda: None
         return
-    with tqdm(total=total) as shown:
+    with shown:
         yield shown.update
 
 

@@ -92,6 +92,18 @@ class Turns:
             self._changed.notify_all()
 
 
+class SteadyCondition(threading.Condition):
+    """A condition whose ``with`` takes and leaves the lock in one step.
+
+    Those of the library are functions of Python, which an exception of a signal can end between the lock and the ``with``:
+    then the lock is held for ever, and with it the thread that completes the future.
+    """
+
+    # What ``with`` looks up is the method of the lock itself.
+    __enter__ = property(lambda self: self._lock.__enter__)
+    __exit__ = property(lambda self: self._lock.__exit__)
+
+
 class Interrupted(BaseException):
     """Ends a turn that waits."""
 
@@ -114,12 +126,17 @@ class Shield:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread() and not Shield._is_up:
-            Shield._is_up = True
-            for number in SIGNALS:
-                handler = _signal.getsignal(number)
-                if callable(handler):
-                    self._handlers[number] = handler
-                    _signal.signal(number, self._catch)
+            try:
+                for number in SIGNALS:
+                    handler = _signal.getsignal(number)
+                    if callable(handler):
+                        self._handlers[number] = handler
+                        _signal.signal(number, self._catch)
+            except BaseException:
+                # Of a handler that has not given way yet.
+                self._lower()
+                raise
+            Shield._is_up = bool(self._handlers)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
