@@ -85,7 +85,7 @@ impl Controller {
         self.check_files(&submit)?;
         self.check_input_names(&submit)?;
         if !submit.ignored.is_empty() {
-            warnings.push(format!("the service sets {} itself; ignored", submit.ignored.join(", ")));
+            warnings.push(format!("a submit does not set {}; ignored", submit.ignored.join(", ")));
         }
         if !submit.unknown.is_empty() {
             let unknown = submit.unknown.join(", ");
