@@ -93,12 +93,12 @@ def command(name: bytes, body: bytes) -> bytes:
 
 EMPTY = frame(MORE, b"")
 READY = command(b"READY", b"\x0bSocket-Type" + struct.pack(">I", 6) + b"DEALER")
-# A controller that hears nothing need not give this client up: the second value is how long it is to wait, here for ever.
+# With the time to live that sets none: the controller need not give a silent client up.
 PING_COMMAND = command(b"PING", b"\0\0")
 
 
 class PlainWire:
-    """ZMTP at a unix socket without a thread between: a request and its answer take a tenth of the time of libzmq.
+    """ZMTP at a unix socket, without the thread of libzmq: two changes of threads less for a request and its answer.
 
     The states: ``_socket`` is None between two attempts, until ``due``; the greeting and the READY of the other side are
     awaited until ``_is_made``; then each message is an answer. Whatever breaks the protocol ends the connection, and the
