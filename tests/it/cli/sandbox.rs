@@ -7,7 +7,7 @@ use testkit::Place;
 
 use crate::support::LLTS;
 
-pub(crate) use testkit::{Program, Said, Start, eventually, found, kill, names, signal};
+pub(crate) use testkit::{Program, Said, Start, eventually, found, kill, kill_all, names, signal};
 
 /// A client, a run or an agent may be delayed for seconds on a busy machine. A run that only SIGKILL ends takes a second more.
 const CONFIG: &str = "\

@@ -2,18 +2,14 @@
 
 use std::fs;
 
-use rustix::process::Signal;
-
-use crate::cli::sandbox::{Sandbox, eventually, names, signal};
+use crate::cli::sandbox::{Sandbox, eventually, kill_all, names};
 
 const TASKS: u64 = 20;
 
 /// Kills everything that runs here, the supervisor first, as a power cut would.
 fn kill_everything(sandbox: &Sandbox) {
-    signal(sandbox.process("--agents 1"), Signal::KILL);
-    for (pid, _) in sandbox.processes() {
-        signal(pid, Signal::KILL);
-    }
+    let supervisor = sandbox.process("--agents 1");
+    kill_all([supervisor].into_iter().chain(sandbox.processes().into_iter().map(|(pid, _)| pid)));
     eventually("everything has ended", || sandbox.processes().is_empty());
 }
 

@@ -36,7 +36,7 @@ mod waiting;
 
 pub use certificates::make_certificates;
 pub use client::{Client, Receiver, connected, id_of};
-pub use place::{MARK, Place, Words, kill, names, processes, signal};
+pub use place::{MARK, Place, Words, kill, kill_all, names, processes, signal};
 pub use postgres::Postgres;
 pub use program::{Program, Start};
 pub use redis::{Redis, SETS, config, own_ip, sets_of};

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
-use crate::program::{Program, Start as _};
+use crate::program::{Program, Start as _, ends};
 use crate::said::Said;
 use crate::waiting::pass;
 
@@ -262,6 +262,18 @@ pub(crate) fn last_lines(text: &[u8]) -> String {
 #[track_caller]
 pub fn signal(pid: i32, with: Signal) {
     kill_process(Pid::from_raw(pid).expect("a pid"), with).expect("a process of ours");
+}
+
+/// Kills these processes at once, and waits until each has ended: one that dies loses its arguments before its locks.
+#[track_caller]
+pub fn kill_all(pids: impl IntoIterator<Item = i32>) {
+    let pids = pids.into_iter().map(|pid| Pid::from_raw(pid).expect("a pid"));
+    // The death of one may end another before its turn.
+    let dying: Vec<_> = pids.filter_map(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()).collect();
+    for pidfd in &dying {
+        let _ = pidfd_send_signal(pidfd, Signal::KILL);
+    }
+    assert!(dying.iter().all(ends), "a process that was killed has not ended");
 }
 
 /// Kills a process that may have ended by itself.

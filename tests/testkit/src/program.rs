@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::ops::{Deref, DerefMut};
+use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -163,11 +164,15 @@ impl Program {
             return true;
         }
         // It is not reaped before, so that the id is its own.
-        let process = pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty()).expect("a child");
-        let patience = PATIENCE.try_into().expect("a time");
-        let mut events = [PollFd::new(&process, PollFlags::IN)];
-        rustix::io::retry_on_intr(|| poll(&mut events, Some(&patience))).expect("events") > 0
+        ends(&pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty()).expect("a child"))
     }
+}
+
+/// Whether the end of a process comes, of which this is the pidfd.
+pub(crate) fn ends(process: &OwnedFd) -> bool {
+    let patience = PATIENCE.try_into().expect("a time");
+    let mut events = [PollFd::new(process, PollFlags::IN)];
+    rustix::io::retry_on_intr(|| poll(&mut events, Some(&patience))).expect("events") > 0
 }
 
 impl Deref for Program {
