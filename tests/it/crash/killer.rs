@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rand::rngs::StdRng;
+use rand::seq::IteratorRandom as _;
 use rand::{RngExt, SeedableRng};
 use serde_json::json;
 
@@ -41,6 +42,17 @@ pub(crate) fn kill_agents(service: &Service, progress: &Progress, times: usize, 
         if random.random_ratio(7, 8) {
             eventually(&format!("{name} is ready again"), || times_ready(service, &name) > ready);
         }
+    }
+}
+
+/// Kills any tool that runs or waits for its next task so many times.
+pub(crate) fn kill_tools(service: &Service, progress: &Progress, times: usize, seed: u64) {
+    let mut random = StdRng::seed_from_u64(seed);
+    for _ in 0..times {
+        progress.kills.fetch_add(1, Ordering::Relaxed);
+        pause(&mut random, 500);
+        let tools = || service.sandbox.processes().into_iter().filter(|(_, line)| line.contains(" ./run.sh"));
+        kill(found("a tool", || tools().choose(&mut random)).0);
     }
 }
 

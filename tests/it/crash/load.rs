@@ -20,6 +20,33 @@ sleep \"$PARAM_seconds\"
 echo \"$__ROUND__\" > report.log
 printf 'end %s %s\\n' \"$__TASK_ID__\" \"$__ROUND__\" >> \"$PLACE/runs\"";
 
+/// The same for tasks that one process has one after the other.
+pub(crate) const STAYING_TOOL: &str = "\
+#!/usr/bin/env python3
+import json, os, signal, socket, subprocess, time
+
+line = socket.socket(fileno=int(os.environ['LLTS_STAY_FD']))
+lines = line.makefile()
+runs = os.open(os.environ['PLACE'] + '/runs', os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+def say(**message):
+    line.sendall(json.dumps(message).encode() + b'\\n')
+
+say(type='ready', version=1)
+for message in map(json.loads, lines):
+    if message['type'] == 'stop':
+        break
+    if message['type'] != 'task':
+        continue
+    task, this = message['task'], {key: message[key] for key in ('id', 'round')}
+    os.write(runs, 'start {id} {round}\\n'.format(**this).encode())
+    if 'stray' in task:
+        subprocess.Popen(['sh', '-c', 'trap \"\" TERM; sleep 1000'], start_new_session=True)
+    time.sleep(float(task['seconds']))
+    os.write(runs, 'end {id} {round}\\n'.format(**this).encode())
+    say(type='done', exit_code=0, report=str(this['round']) + '\\n', **this)
+";
+
 /// One task in so many leaves a child behind.
 const STRAY_EVERY: usize = 7;
 

@@ -22,6 +22,13 @@ impl Service {
         Self::with("")
     }
 
+    /// The same with another line of `[task_defaults]`.
+    pub(crate) fn with_defaults(line: &str) -> Self {
+        let service = Self::new();
+        service.sandbox.append("config.toml", line);
+        service
+    }
+
     /// The same with other lines before that configuration.
     pub(crate) fn with(lines: &str) -> Self {
         let (requests, broadcasts) = (free_port(), free_port());
