@@ -7,8 +7,8 @@ use super::BenchError;
 use api::config::Durability;
 use api::wire::requests::submit::Submission;
 use base::{Fields, Policy, TaskId, TaskRecord, ToolName, Wall, json, words};
-use controller::engine::Record;
 use controller::store::FileStore;
+use engine::Record;
 
 /// The number of rows per commit.
 const BATCH: u64 = 10_000;

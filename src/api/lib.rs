@@ -36,7 +36,7 @@
 //! 6. [`wire::client::Ask::decode`] reads the answer, such as a [`wire::client::TaskView`]. A refusal or a missing controller is a
 //!    `ClientError` of `llts-client`.
 //!
-//! A request is a column of three files of one name: [`wire::requests`], `src/controller/engine/requests/` and `src/llts/cli/`.
+//! A request is a column of three files of one name: [`wire::requests`], `src/engine/requests/` and `src/llts/cli/`.
 //! `CONTRIBUTING.md` follows one from end to end.
 
 pub mod archives_dir;

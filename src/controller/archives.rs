@@ -39,12 +39,12 @@ pub use defects::{Defective, defective};
 pub use mirror::{Mirror, fetch_all, send_all};
 pub use thread::{Archives, ArchivesError};
 
-use crate::engine::StoredTools;
 use api::archives_dir::{INCOMING, dir_in, folder_identity};
 use api::tools::{Limits, survey};
 use api::wire::{Refusal, tool_manifest};
 use base::code::Code;
 use base::{HeldTool, ToolDigest, ToolManifest, ToolName, ToolPaths};
+use engine::StoredTools;
 use proc::files::disk_room::{self, above_reserve};
 use proc::files::file_digest::digest_of;
 use proc::files::file_stamp::FileStamp;

@@ -1,7 +1,7 @@
 //! The doors: they bring requests to the controller and take replies, broadcasts and changes of tasks from it.
 //!
 //! A new door is an implementation of [`Door`] in a [guest](crate::hosted::Guest), and one line where the controller is put
-//! together. The [`Sequencer`](crate::engine::Sequencer) does not know doors: it returns each reply with the
+//! together. The [`Sequencer`](engine::Sequencer) does not know doors: it returns each reply with the
 //! return address of the request.
 
 mod zmtp;
@@ -12,13 +12,13 @@ use std::time::Duration;
 
 pub use zmtp::ZmtpDoor;
 
-use crate::engine::ConnectionId;
 use ::zmtp::envelope::ReplyTo;
 use ::zmtp::port::{Suspension, Unsendable};
 use api::wire::page::PageBytes;
 use api::wire::reply::Reply;
 use api::wire::{Refusal, publish, reply, task};
 use base::{AllowCommands, Caller, Mono, Right, TaskId, TaskRecord};
+use engine::ConnectionId;
 
 /// One request, as received by a door.
 #[derive(Debug)]

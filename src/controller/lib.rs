@@ -13,7 +13,7 @@
 //!
 //! # States and events
 //!
-//! A task is in a [`base::Phase`], from Waiting to Finished; one table in `src/controller/engine/tasks/transition.rs` has every pair of phase
+//! A task is in a [`base::Phase`], from Waiting to Finished; one table in `src/engine/tasks/transition.rs` has every pair of phase
 //! and event. `tasks/change.rs` alone applies it, and moves the task in the queue and in every index. Events enter an [`engine::Controller`] by [`handle_request`](engine::Controller::handle_request),
 //! [`handle_agent`](engine::Controller::handle_agent), [`handle_disconnected`](engine::Controller::handle_disconnected) and
 //! [`handle_timeout`](engine::Controller::handle_timeout). It answers with an [`engine::Answer`] and instructs with
@@ -31,7 +31,7 @@
 //! 1. A [`door::Door`] receives a [`door::Call`]: a body, its sender, a return address.
 //! 2. [`process`] reads it with [`api::wire::requests::parse`], and checks the right of its sender with [`api::wire::rights::right_of`].
 //!    Each refuses it with the text for the sender.
-//! 3. [`engine::Sequencer::handle_message`] passes it to the engine. `src/controller/engine/requests/submit.rs` checks it against the
+//! 3. [`engine::Sequencer::handle_message`] passes it to the engine. `src/engine/requests/submit.rs` checks it against the
 //!    state, and refuses it with a [`Refusal`](api::wire::Refusal), or queues the task with an [`engine::Effect::Record`].
 //! 4. If an agent with the tool is parked, its APPLY is answered in the same turn. This answer does not wait for the disk.
 //! 5. [`engine::Sequencer::poll_departure`] gives the [`engine::Departure`]s of the turn. [`store::Writer::commit`] gets its records.
@@ -42,8 +42,6 @@
 
 pub mod archives;
 pub mod door;
-pub mod engine;
-pub mod graph;
 pub mod history;
 pub mod hosted;
 pub mod metrics;

@@ -46,13 +46,13 @@ pub use self::server::{Keeper, Leader, ServerStore};
 pub use self::transfer::{export, inspect_at, transfer};
 use self::wal::LogEnd;
 pub use self::writer::{Outcome, Writer};
-use crate::engine::{Record, Stored};
 use api::config::Durability;
 use api::wire::graph::GraphRow;
 use api::wire::record;
 use api::wire::record::{Encoder, Row};
 use api::wire::rules::Rules;
 use base::{Phase, TaskRecord};
+use engine::{Record, Stored};
 use proc::sqlite::{ENDS, beside};
 
 /// The name of its file in STATE_DIR.

@@ -1,7 +1,7 @@
 //! The messages to the controller (docs/sources/controller.md, 2, 5.1): a file for each request of a client and each message of an agent.
 //!
 //! Such a file has the [`Kind`]s of the request, its parsed data, its constructor, and its answer, written and read.
-//! `src/controller/engine/requests/` has a file of the same name that carries it out, and `src/llts/cli/` one with its command.
+//! `src/engine/requests/` has a file of the same name that carries it out, and `src/llts/cli/` one with its command.
 
 pub mod agents;
 pub mod apply;

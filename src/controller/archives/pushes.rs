@@ -5,11 +5,11 @@ use std::io;
 
 use super::uploads::{append, name_of};
 use super::{ArchiveStore, digest_of, refused};
-use crate::engine::{FileRoom, Uploader, Written};
 use api::wire::Refusal;
 use api::wire::requests::tool::{ToolLogRow, ToolPut};
 use base::code::Code;
 use base::{HeldTool, ToolName, ToolPaths};
+use engine::{FileRoom, Uploader, Written};
 use proc::clock;
 
 impl ArchiveStore {

@@ -8,12 +8,12 @@ use std::sync::atomic::AtomicBool;
 use super::mirror::FETCHED;
 use super::uploads::{Check, Upload};
 use super::{ArchiveStore, refused};
-use crate::engine::ReadFailure;
 use api::tools::survey;
 use api::wire::Refusal;
 use api::wire::requests::tool::{ToolFile, ToolPart};
 use base::code::Code;
 use base::{ToolDigest, ToolName};
+use engine::ReadFailure;
 use proc::files::file_stamp::FileStamp;
 
 /// Bytes that are read for one list of tools: a second of work on a slow machine, during which agents get no parts.

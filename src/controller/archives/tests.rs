@@ -6,10 +6,10 @@ use std::path::Path;
 use sha2::{Digest as _, Sha256};
 
 use super::*;
-use crate::engine::{ConnectionId, FileRoom, Ticket, ToolOrder, ToolOutcome, Uploader, Written};
 use api::tools::pack;
 use api::wire::requests::file::FilePut;
 use api::wire::requests::tool::ToolPut;
+use engine::{ConnectionId, FileRoom, Ticket, ToolOrder, ToolOutcome, Uploader, Written};
 
 pub(super) fn limits() -> Limits {
     Limits::from(&api::config::Config::default().archive)

@@ -9,10 +9,10 @@ use std::time::Duration;
 use super::intake::Seen;
 use super::watch::Watch;
 use super::{ArchiveStore, Mirror};
-use crate::engine::{StoredTools, ToolOrder, ToolOutcome};
 use api::archives_dir::{dir_in, folder_identity};
 use api::tools::Limits;
 use base::{Mono, ToolDigest, ToolName};
+use engine::{StoredTools, ToolOrder, ToolOutcome};
 use proc::background::Background;
 
 /// How often the room of the disk is looked at.

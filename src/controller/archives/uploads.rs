@@ -23,12 +23,12 @@ use std::time::Duration;
 use sha2::{Digest as _, Sha256};
 
 use super::ArchiveStore;
-use crate::engine::{ConnectionId, FileRoom, FileWritten, Uploader};
 use api::archives_dir::INCOMING;
 use api::wire::Refusal;
 use api::wire::requests::file::FilePut;
 use base::ToolDigest;
 use base::code::Code;
+use engine::{ConnectionId, FileRoom, FileWritten, Uploader};
 use proc::clock;
 use proc::files::disk_room::{above_reserve, is_full};
 use proc::files::file_stamp::{FileStamp, wall};

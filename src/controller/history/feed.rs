@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 
 use super::jobs::{Job, Progress};
-use crate::engine::Record;
 use base::TaskId;
+use engine::Record;
 
 /// Rounds that the thread of the history has not fetched, with the whole record of each.
 const ENDED_MAX: usize = 50_000;

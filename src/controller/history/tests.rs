@@ -11,7 +11,6 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
 
 use super::*;
-use crate::engine::Record;
 use crate::history::rules::Day;
 use api::wire::page::Page;
 use api::wire::requests::history::{GroupKey, HistoryAnswer, HistoryPage, RoundFilter, SortKey, What};
@@ -19,6 +18,7 @@ use base::{
     AgentId, Assignment, ExitCode, Mono, Outcome, PastRound, PhaseTimes, Policy, Round, RoundEnd, RoundOutcome,
     RunResult, TaskId, TaskState, ToolName, Wall,
 };
+use engine::Record;
 
 const START: u64 = 1_480_000_000_000_000;
 const HOUR: u64 = 3_600_000_000;

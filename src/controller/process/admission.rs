@@ -1,13 +1,13 @@
 //! Which messages are taken: what can be read, of a sender that has the right to send it.
 
 use crate::door::Address;
-use crate::engine::Controller;
 use api::wire::requests::{Message, Refused};
 use api::wire::rights::right_of;
 use api::wire::rules::Rules;
 use api::wire::{Refusal, requests, rights};
 use base::words::kind;
 use base::{AllowCommands, Right};
+use engine::Controller;
 
 /// See the [module](self).
 pub(super) struct Admission {

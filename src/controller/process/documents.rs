@@ -6,11 +6,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use crate::door::Address;
-use crate::engine::ConnectionId;
-use crate::graph::Graph;
 use api::wire::requests::{Message, Refused, Request};
 use api::wire::rules::Rules;
 use api::wire::{Refusal, requests};
+use engine::ConnectionId;
+use engine::graph::Graph;
 use proc::background::Background;
 use zmtp::envelope;
 use zmtp::envelope::LongKind;

@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 
-use crate::engine::{Settings, ToolSettings, silence_of_cut};
 use crate::history::HistoryLimits;
 use api::config::{Config, Durability, LimitsSection};
 use api::wire::page::PageBytes;
@@ -10,6 +9,7 @@ use api::wire::rules::{Rules, SubmitLimits};
 use base::AddressPolicy;
 use base::json::FieldLimits;
 use base::lease::kill_budget;
+use engine::{Settings, ToolSettings, silence_of_cut};
 use zmtp::push::PushConfig;
 
 /// The rules for requests; pushes to our own `endpoints` are refused.

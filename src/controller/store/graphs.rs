@@ -7,11 +7,11 @@ use std::sync::Arc;
 use rusqlite::{Connection, params};
 
 use super::{StoreError, hash_texts, schema};
-use crate::engine::Stored;
 use api::wire::graph;
 use api::wire::graph::GraphRow;
 use api::wire::rules::Rules;
 use base::GraphId;
+use engine::Stored;
 
 /// The entries of the graphs by their numbers, each with the time part of the id of its graph.
 pub(super) type Entries = BTreeMap<(i64, i64), String>;

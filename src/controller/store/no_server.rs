@@ -8,11 +8,11 @@ use super::place::Queue;
 use super::transfer::AllRows;
 use super::{CommitError, StoreError};
 use crate::archives::Mirror;
-use crate::engine::{Record, Stored};
 use api::config::StoreServer;
 use api::wire::requests::status::QueueView;
 use api::wire::rules::Rules;
 use base::{Epoch, Mono, TaskRecord, Wall};
+use engine::{Record, Stored};
 
 /// There is none.
 #[derive(Debug)]

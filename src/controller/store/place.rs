@@ -5,10 +5,10 @@ use std::path::Path;
 use super::server::{Keeper, Leader, ServerStore};
 use super::{CommitError, FileStore, StoreError};
 use crate::archives::Mirror;
-use crate::engine::{Record, Stored};
 use api::wire::requests::status::QueueView;
 use api::wire::rules::Rules;
 use base::{Epoch, Wall};
+use engine::{Record, Stored};
 
 /// The open store of a running controller.
 #[derive(Debug)]

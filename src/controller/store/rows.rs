@@ -1,9 +1,9 @@
 //! The rows that records are stored as, wherever that is.
 
 use super::{checksum, graphs, settings};
-use crate::engine::Record;
 use api::wire::graph::GraphRow;
 use api::wire::record::{Encoder, Row};
+use engine::Record;
 
 /// Tables that rows are put into.
 pub(super) trait Rows {

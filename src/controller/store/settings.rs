@@ -6,10 +6,10 @@ use std::path::Path;
 use rusqlite::{Connection, params};
 
 use super::{StoreError, hash_texts, schema};
-use crate::engine::Stored;
 use api::wire::requests::job::memo;
 use api::wire::requests::{gate, heartbeat};
 use base::{AgentId, Epoch, GateSettings, JobMemo, JobName, Label};
+use engine::Stored;
 
 pub(super) const GATE: &str = "gate";
 pub(super) const DRAINED: &str = "drained";

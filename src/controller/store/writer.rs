@@ -5,10 +5,10 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use super::{CommitError, Store};
-use crate::engine::Record;
 use crate::history::Feed;
 use api::wire::requests::status::QueueView;
 use base::TaskId;
+use engine::Record;
 use proc::background::Background;
 
 /// The result of [`Writer::commit`], with its records. The thread that has made them frees them, too: the allocator has their

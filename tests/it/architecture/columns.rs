@@ -8,7 +8,7 @@ use crate::architecture::source::Source;
 const OF_AGENTS: [&str; 5] = ["apply", "exit", "heartbeat", "report", "serve"];
 
 pub(crate) const WIRE: &str = "src/api/wire/requests";
-pub(crate) const ENGINE: &str = "src/controller/engine/requests";
+pub(crate) const ENGINE: &str = "src/engine/requests";
 pub(crate) const CLI: &str = "src/llts/cli";
 
 /// The requests that are no columns: a request is a file of the same name in the wire, in the engine and at the command line.

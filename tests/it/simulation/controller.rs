@@ -14,7 +14,7 @@ use base::{
     AddressPolicy, AgentId, Counts, Epoch, GateSettings, GraphId, JobMemo, JobName, Label, Now, Policy, Round, TaskId,
     TaskRecord, TaskState,
 };
-use controller::engine::{
+use engine::{
     ConnectionId, Controller, Record, Sequencer, Settings, Stored, StoredTools, ToolSettings, silence_of_cut,
 };
 

@@ -10,7 +10,7 @@
 //! A run is told to an agent after its commit, so no round is ever handed out twice.
 
 use base::Epoch;
-use controller::engine::Departure;
+use engine::Departure;
 
 use crate::simulation::controller::{Life, Outcome, ReplyTo};
 use crate::simulation::dice::{Dice, MILLI, Nanos, SECOND};
@@ -140,7 +140,7 @@ impl World {
     }
 
     /// A commit of the deposed controller has no answer, or an answer that tells nothing.
-    pub(crate) fn refuse_commit(&mut self, records: Vec<controller::engine::Record>) {
+    pub(crate) fn refuse_commit(&mut self, records: Vec<engine::Record>) {
         if self.defect == Some(Defect::TwoLeaders) {
             self.commit(&records);
             self.life().outcome = Some(Outcome::Stored);

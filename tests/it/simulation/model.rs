@@ -7,7 +7,7 @@ use base::json::FieldLimits;
 use base::{
     AgentId, ExitCode, Fields, KillCause, Outcome, Phase, Round, RoundEnd, Scalar, TaskId, TaskRecord, TaskState, json,
 };
-use controller::engine::Record;
+use engine::Record;
 
 use crate::simulation::controller::Told;
 use crate::simulation::dice::Nanos;

@@ -5,7 +5,7 @@ use api::wire::reply::Reply;
 use api::wire::requests::{FromAgent, Message, Sender};
 use api::wire::{reply, requests};
 use base::{KillCause, Now, Phase, Session, TaskId, TaskRecord};
-use controller::engine::{Answer, ConnectionId, Ticket};
+use engine::{Answer, ConnectionId, Ticket};
 
 use crate::simulation::controller::rules;
 use crate::simulation::event::Defect;

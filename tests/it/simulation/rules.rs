@@ -11,7 +11,7 @@ use base::{
     AgentId, GateSettings, Label, Labels, Mono, Now, Offer, Pace, Phase, Round, RoundEnd, TaskId, TaskRecord,
     TaskState, Wall,
 };
-use controller::engine::Record;
+use engine::Record;
 
 use crate::simulation::model::Disk;
 use crate::simulation::relations::Relations;

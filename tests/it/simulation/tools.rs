@@ -6,7 +6,7 @@ use std::time::Duration;
 use api::wire::requests::FromAgent;
 use base::json::FieldLimits;
 use base::{ExitCode, Now, Phase, RoundEnd, Scalar, TaskId, TaskRecord, ToolName, ToolSet, json};
-use controller::engine::Record;
+use engine::Record;
 
 use crate::simulation::dice::{Dice, Nanos, SECOND};
 use crate::simulation::event::{Defect, Event};

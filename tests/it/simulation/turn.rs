@@ -9,7 +9,7 @@ use api::wire::requests::Message;
 use api::wire::rounds::of_record::ended_rounds;
 use api::wire::{publish, reply, requests};
 use base::{Now, TaskRecord};
-use controller::engine::{Departure, Record, Route};
+use engine::{Departure, Record, Route};
 
 use crate::simulation::controller::{Commit, Killed, Outcome, ReplyTo, rules};
 use crate::simulation::dice::{MICRO, MILLI, Nanos, SECOND};

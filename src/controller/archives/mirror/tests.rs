@@ -6,9 +6,9 @@ use super::*;
 use crate::archives::tests::{digest, greet, install, limits, put};
 use crate::archives::uploads::Check;
 use crate::archives::{ArchiveStore, Archives};
-use crate::engine::{FileRoom, ToolOrder, ToolOutcome, Uploader, Written};
 use api::wire::requests::file::FilePut;
 use base::{HeldTool, Mono};
+use engine::{FileRoom, ToolOrder, ToolOutcome, Uploader, Written};
 
 const ROOM: FileRoom = FileRoom { uploader: Uploader::Client, bytes: 1 << 40 };
 
@@ -168,7 +168,7 @@ fn while_the_server_is_away_nothing_is_told_to_be_complete() {
     let (mut archives, _) = Archives::start(&state, &tools, limits(), 0, Some(mirror)).unwrap();
     shared.0.lock().unwrap().is_away = true;
     archives.order(ToolOrder::Take(greet()));
-    let ticket = crate::engine::Ticket { connection: crate::engine::ConnectionId { door: 0, number: 0 }, number: 1 };
+    let ticket = engine::Ticket { connection: engine::ConnectionId { door: 0, number: 0 }, number: 1 };
     let put = FilePut { data: b"abc".to_vec(), ..FilePut::begin(digest(b"abc"), 3) };
     archives.order(ToolOrder::WriteFile(ticket, Box::new(put.clone()), ROOM));
     let next = |archives: &mut Archives, turn| loop {

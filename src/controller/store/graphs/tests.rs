@@ -4,10 +4,10 @@ use std::fs;
 
 use super::super::{FILE, FileStore, inspect, repair::Salvage};
 use super::*;
-use crate::engine::Record;
 use api::config::Durability;
 use api::wire::graph::{AcceptedGraph, EntryCodec};
 use base::{Fields, GraphEntry, GraphEvent, StepIndex, ToolDigest, ToolName, Wall};
+use engine::Record;
 
 const DOCUMENT: &str = r#"{"steps": {"first-step": {"operation": "t"}, "b": {"operation": "t"}}}"#;
 

@@ -1,12 +1,12 @@
 //! Damaged stores, and what can be recovered.
 
 use super::*;
-use crate::engine::Record;
 use crate::store;
 use crate::store::{FileStore, inspect};
 use api::config::Durability;
 use api::wire::rules::Rules;
 use base::{GateSettings, Label, TaskRecord};
+use engine::Record;
 
 const TASKS: u64 = 300;
 

@@ -12,8 +12,8 @@ use super::show;
 use api::wire::graph::{Document, GraphRules, check_bytes, state};
 use api::wire::requests::graph::{StepRow, query};
 use base::{GraphId, GraphLimits, StepName, StepState, words};
-use controller::graph::Graph;
 use controller::process::field_limits;
+use engine::graph::Graph;
 use term::exit::Failure;
 
 /// A graph to be drawn.

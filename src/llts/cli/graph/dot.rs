@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::document::Drawn;
 use base::StepState;
-use controller::graph::MainTasks;
+use engine::graph::MainTasks;
 
 /// The text. Every name of a port stands at its end of the line.
 pub(super) fn text(drawn: &Drawn) -> String {
@@ -39,7 +39,7 @@ pub(super) fn text(drawn: &Drawn) -> String {
 }
 
 /// The number of tasks of a step for people; `None` for an exchange.
-pub(super) fn tasks(main: MainTasks, inputs: &[controller::graph::Input]) -> Option<String> {
+pub(super) fn tasks(main: MainTasks, inputs: &[engine::graph::Input]) -> Option<String> {
     match main {
         MainTasks::Exchange => None,
         MainTasks::Number(1) => Some("1 task".to_owned()),

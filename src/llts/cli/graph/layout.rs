@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use base::StepIndex;
-use controller::graph::Graph;
+use engine::graph::Graph;
 
 /// Passes over all layers. More of them hardly remove another crossing.
 const SWEEPS: usize = 8;
