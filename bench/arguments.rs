@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser as _};
 use clap::{Args, Parser, Subcommand};
-use llts::service::supervisor::AGENTS_MAX;
+use service::supervisor::AGENTS_MAX;
 
 use crate::echo::Echo;
 use crate::{Case, Plan, cores};

@@ -6,7 +6,7 @@ use api::config::TdfConfigError;
 use api::tools::PackError;
 use api::wire::client::ReplyError;
 use controller::store::{CommitError, StoreError};
-use llts::service::ephemeral::EphemeralError;
+use service::ephemeral::EphemeralError;
 use tdf::shell::{OpenError, RedisError};
 use zmtp::port::SocketError;
 

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use super::load::Load;
 use super::{Bench, BenchError, meter};
-use llts::service::ephemeral::{EphemeralPlan, EphemeralService, Way};
 use proc::signals::Signals;
+use service::ephemeral::{EphemeralPlan, EphemeralService, Way};
 
 /// A controller and agents, each a process. Dropping it stops the service in the background; [`Service::end`] waits for the
 /// end.

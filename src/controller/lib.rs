@@ -1,24 +1,20 @@
-//! The controller: accepts tasks, decides which agent runs which task, and keeps what it has accepted.
+//! The controller as a process: what comes in goes to the [`engine`], and what that decides is stored, sent and logged.
 //!
 //! | module | content |
 //! |---|---|
-//! | [`engine`] | the engine: tasks, agents, gates, jobs, requests; a file for each request in `engine/requests/` |
-//! | [`graph`] | the engine of step graphs |
 //! | [`process`] | the process: one wait around the engine, and its effects |
 //! | [`door`], [`hosted`] | the ways in: ZeroMQ, and what the program adds, such as HTTP or a master in the same process |
-//! | [`store`] | the durable store, one SQLite file, and the thread that commits |
+//! | [`store`] | the durable store, one SQLite file or a PostgreSQL server, and the thread that commits |
 //! | [`archives`] | the archives of tools and the files of tasks, by their SHA-256 |
 //! | [`history`] | finished rounds and incidents, a database for each day |
 //! | [`metrics`] | measurements for Prometheus |
 //!
 //! # States and events
 //!
-//! A task is in a [`base::Phase`], from Waiting to Finished; one table in `src/engine/tasks/transition.rs` has every pair of phase
-//! and event. `tasks/change.rs` alone applies it, and moves the task in the queue and in every index. Events enter an [`engine::Controller`] by [`handle_request`](engine::Controller::handle_request),
-//! [`handle_agent`](engine::Controller::handle_agent), [`handle_disconnected`](engine::Controller::handle_disconnected) and
-//! [`handle_timeout`](engine::Controller::handle_timeout). It answers with an [`engine::Answer`] and instructs with
-//! [`engine::Effect`]s. The [`engine::Sequencer`] around it decides when each message leaves: an [`engine::Claim`] says whether a
-//! message promises stored data. A [`graph::GraphRun`] is made again from its document and its [`base::GraphEntry`]s.
+//! The states of tasks and agents are those of the engine. The process adds few of its own: it starts (the store is read, the ports are
+//! opened), serves, is in trouble (the store does not take what it is given; the engine refuses submits) and stops. Each turn of its loop
+//! waits for one event: a request, a commit, a deadline, a signal. The store commits in a thread of its own, one commit at a time, while
+//! turns go on.
 //!
 //! # Callers
 //!

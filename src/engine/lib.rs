@@ -1,4 +1,5 @@
-//! The controller: accepts tasks, hands them to agents, and tracks the state of each task.
+//! The engine of the controller: it accepts tasks, hands them to agents, and has the state of each. It has no clock, no file and no
+//! socket: time, ids and randomness come in, and effects go out.
 //!
 //! | event | enters by | what it may cause |
 //! |---|---|---|
@@ -8,6 +9,14 @@
 //! | a connection is gone | [`Controller::handle_disconnected`] | answers owed to it are dropped |
 //! | a deadline | [`Controller::handle_timeout`] | an agent is lost; a wait ends; old tasks are forgotten |
 //!
+//! The answer is an [`Answer`], the instructions are [`Effect`]s. The [`Sequencer`] around a controller decides when each message
+//! leaves: its [`Claim`] says whether it promises stored data.
+//!
+//! # States
+//!
+//! A task is in a [`base::Phase`], from Waiting to Finished; one table in `src/engine/tasks/transition.rs` has every pair of phase and
+//! event. `tasks/change.rs` alone applies it, and moves the task in the queue and in every index.
+//!
 //! A [`Controller`] has ten parts. Each owns its fields; the files of its folder hold what changes them.
 //!
 //! | part | owns |
@@ -16,19 +25,26 @@
 //! | [`mode`] | whether tasks are taken and handed out: stop, pause, trouble of the store, a store older than the agents know |
 //! | [`tasks`] | the records with their indexes, families and ids. [`tasks::change`] is the one way to change a record; [`tasks::transition`] has the phases, [`tasks::verdict`] decides on another round |
 //! | [`queue`] | the order of the waiting tasks, the gates, and the sets of tools |
-//! | [`fleet`] | the agents and their slots: [`fleet::assign`], [`fleet::adopt`] after a restart of the controller, [`fleet::contact`] for silent agents and their return, [`fleet::lists`], [`fleet::leases`], [`fleet::warm`] for tools that stay |
+//! | [`fleet`] | the agents and their slots: [`fleet::assign`], [`fleet::adopt`] after a restart of the controller, [`fleet::contact`] for silent agents and their return, [`fleet::lists`], [`fleet::leases`], and for tools that stay `fleet/warm.rs` |
 //! | [`relations`] | jobs, the tasks that wait for others, and the consequences of ends |
 //! | [`graphs`] | the step graphs; [`graphs::steps`] makes tasks of their steps |
 //! | [`archives`] | the tools and files that the controller holds |
 //! | [`readers`] | the requests that are answered later: parked queries, searches, outputs |
-//! | [`turn`] | the consequences of the present event: effects, deadlines, log lines, incidents. Around the controller, its [`Sequencer`] decides when each message leaves |
+//! | [`turn`] | the consequences of the present event: effects, deadlines, log lines, incidents |
 //!
-//! The parts meet in [`requests`], which has a file for each request, and in [`Controller::handle_timeout`].
+//! The parts meet in [`requests`], which has a file for each request, and in [`Controller::handle_timeout`]. [`mod@graph`] is an engine of
+//! its own: when the tasks of each step start, made again after a restart from its document and its [`base::GraphEntry`]s.
 //!
-//! Cost: a submit, a dispatch, a report and a timer are O(log n) in tasks and agents. If tasks require tags, they are also
-//! linear in the different sets of tags among the idle agents; if agents differ in tools, in the different sets of tools
-//! among all agents. A request that looks at many tasks or agents is a search: one slice of work per turn, with connections
-//! in turn ([`readers::scan`]).
+//! # Callers
+//!
+//! `controller::process` feeds it with what comes in and carries out its effects. The simulation of `tests/it/simulation` does the same on
+//! virtual time. `src/controller/lib.rs` follows a submit through both.
+//!
+//! # Cost
+//!
+//! A submit, a dispatch, a report and a timer are O(log n) in tasks and agents. If tasks require tags, they are also linear in the
+//! different sets of tags among the idle agents; if agents differ in tools, in the different sets of tools among all agents. A request
+//! that looks at many tasks or agents is a search: one slice of work per turn, with connections in turn ([`readers::scan`]).
 
 mod archives;
 mod fleet;

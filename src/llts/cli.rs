@@ -82,8 +82,7 @@ use std::io::{ErrorKind, IsTerminal as _};
 
 use clap::Parser;
 
-use crate::service::supervisor;
-use crate::service::supervisor::Abandoned;
+use ::service::supervisor::{self, Abandoned};
 use api::config::{Config, ConfigError, Sources};
 use api::home::Home;
 use api::tools;

@@ -1,4 +1,4 @@
-//! The program `llts`: the command line, the supervisor of a service, and the place where all crates meet.
+//! The program `llts`: the command line, the HTTP door, and the place where all crates meet.
 //!
 //! `llts` runs small programs with low latency. A client submits a task, a controller hands it to a free agent, the agent runs it, and
 //! the submitter is told of each change. `docs/design/architecture.md` has the crates, their arrows and the way of a task through them.
@@ -7,19 +7,10 @@
 //! |---|---|
 //! | [`cli`] | a file for each command, named as the command; arguments in `cli/args.rs`, help and the manual |
 //! | [`map`] | the engine of `llts map`: lines to tasks, and their ends to outputs (pure) |
-//! | [`service::plan`] | the engine of the supervisor: when each process starts, is replaced and stops (pure) |
-//! | [`service::supervisor`] | the supervisor as a process, and the commands that talk to it |
-//! | [`service::ephemeral`] | a service for the duration of one command |
-//! | [`service::join`] | the key of another machine, let in without copying files by hand |
 //! | [`compose`] | the systems that a controller hosts: HTTP, prompts, task lists, TDF |
 //! | [`http`] | the HTTP door: requests, `/metrics`, `/events` |
 //!
 //! # States and events
-//!
-//! A [`service::plan::Plan`] is starting, serving or stopping. Its events are
-//! [`handle_ready`](service::plan::Plan::handle_ready), [`handle_ended`](service::plan::Plan::handle_ended), a change of the number of
-//! agents, a new version of the program, and deadlines ([`service::plan::Timer`]). Its instructions are [`service::plan::Effect`]s. A
-//! new version takes the place of a process by an exec ([`proc::takeover`]): the controller first, then each agent when it is free.
 //!
 //! A [`map::Map`] takes [`map::Item`]s while it wants some, and gives [`map::Effect`]s. It follows the ends of its job with one parked
 //! request ([`api::wire::requests::job::results`]), so its memory is bounded, whatever its input has.
@@ -50,4 +41,3 @@ pub mod cli;
 pub mod compose;
 pub mod http;
 pub mod map;
-pub mod service;

@@ -11,13 +11,13 @@ use serde_json::json;
 
 use super::change::answered;
 use super::{pause, waiting};
-use crate::service::supervisor::{Abandoned, Stopped, end_abandoned, holder, stop};
 use api::wire::requests::stats::TaskCounts;
 use api::wire::requests::{down, stats};
 use base::{Phase, path_text};
 use llts_client::Client;
 use llts_client::configured::{self, Configured};
 use proc::signals::{STOP, Signals};
+use service::supervisor::{Abandoned, Stopped, end_abandoned, holder, stop};
 use term::exit::{FAILED, Failure};
 use term::output::note;
 use term::session::Session;

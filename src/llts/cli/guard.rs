@@ -13,8 +13,8 @@ use proc::guard::Watched;
 use proc::logging;
 use proc::process::{Pid, ProcessId, end_below};
 
-use crate::service::supervisor;
-use crate::service::supervisor::KeeperLock;
+use service::supervisor;
+use service::supervisor::KeeperLock;
 
 #[derive(Args, Debug)]
 pub(super) struct GuardArgs {

@@ -4,9 +4,6 @@
 use clap::Args;
 
 use crate::cli::{end_abandoned, make_home};
-use crate::service::ephemeral::{EphemeralLeftover, EphemeralPlan, EphemeralService, Way};
-use crate::service::supervisor;
-use crate::service::supervisor::{AGENTS_MAX, Launch, RenewError, Service, log_file};
 use api::home::FoundBy;
 use api::wire::requests::stats;
 use base::span;
@@ -14,6 +11,9 @@ use llts_client::Client;
 use llts_client::configured::{self, Configured};
 use proc::lending::lend_slot;
 use proc::signals::Signals;
+use service::ephemeral::{EphemeralLeftover, EphemeralPlan, EphemeralService, Way};
+use service::supervisor;
+use service::supervisor::{AGENTS_MAX, Launch, RenewError, Service, log_file};
 use term::exit;
 use term::exit::Failure;
 use term::output::note;

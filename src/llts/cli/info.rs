@@ -6,8 +6,6 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use crate::service::supervisor;
-use crate::service::supervisor::Service;
 use api::config::{Config, StoreServer};
 use api::wire::requests::stats;
 use api::wire::requests::stats::{AgentCounts, Stats};
@@ -17,6 +15,8 @@ use controller::store::{Queue, ServerStore};
 use llts_client::Client;
 use llts_client::configured::{self, Configured};
 use proc::clock;
+use service::supervisor;
+use service::supervisor::Service;
 use term::exit::Failure;
 use term::session::Session;
 use term::table::Table;

@@ -8,15 +8,15 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 
-use crate::service::join::{Desk, KeysInWait, Verdict, Visit, WaitError, let_in};
-use crate::service::supervisor;
-use crate::service::supervisor::Service;
 use api::config::Config;
 use api::wire::join::{Admission, Newcomer};
 use base::{AgentId, Caller, CallerKey, CallerPlace, CurveServerFiles, Mono, Right};
 use proc::clock;
 use proc::own_addresses::own_addresses;
 use proc::signals::{STOP, Signals};
+use service::join::{Desk, KeysInWait, Verdict, Visit, WaitError, let_in};
+use service::supervisor;
+use service::supervisor::Service;
 use term::exit::Failure;
 use term::output::{ask, note};
 use term::session::Session;

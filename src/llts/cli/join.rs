@@ -7,13 +7,13 @@ use serde_json::json;
 
 use super::Session;
 use super::init::{make_folder, write_new};
-use crate::service::join::{JoinError, Token, ask};
-use crate::service::supervisor;
 use api::tools;
 use api::wire::join::{Admission, Newcomer};
 use base::{AgentId, path_text, split_tcp};
 use llts_client::configured;
 use proc::signals::{STOP, Signals};
+use service::join::{JoinError, Token, ask};
+use service::supervisor;
 use term::exit;
 use term::exit::Failure;
 use term::output::note;
@@ -82,7 +82,7 @@ pub(super) fn run(session: &mut Session, args: &JoinArgs) -> Result<u8, Failure>
     if is_new && admission.is_err() {
         session.home.unmark();
     }
-    let admission = admission?;
+    let admission = admission.map_err(|error| refusal(&error))?;
     let Admission::Accepted { requests, broadcasts, may_command, mut hosts } = admission else {
         return Err(Failure::failed("the answer is none"));
     };
@@ -145,14 +145,12 @@ fn furnish(session: &Session, token: &Token, pair: &KeyPair) -> Result<(), Failu
     Ok(())
 }
 
-impl From<JoinError> for Failure {
-    fn from(error: JoinError) -> Self {
-        let exit = match &error {
-            JoinError::Denied { .. } | JoinError::Refused { .. } | JoinError::Lost { .. } => exit::REFUSED,
-            JoinError::Silence { .. } => exit::NO_CONTROLLER,
-            JoinError::Interrupted => exit::INTERRUPTED,
-            JoinError::BadToken(_) | JoinError::Key(_) | JoinError::Socket(_) => exit::FAILED,
-        };
-        Self::new(exit, error.to_string())
-    }
+fn refusal(error: &JoinError) -> Failure {
+    let exit = match error {
+        JoinError::Denied { .. } | JoinError::Refused { .. } | JoinError::Lost { .. } => exit::REFUSED,
+        JoinError::Silence { .. } => exit::NO_CONTROLLER,
+        JoinError::Interrupted => exit::INTERRUPTED,
+        JoinError::BadToken(_) | JoinError::Key(_) | JoinError::Socket(_) => exit::FAILED,
+    };
+    Failure::new(exit, error.to_string())
 }

@@ -6,8 +6,8 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::invite::{self, InviteArgs, May};
-use crate::service::join::{KeysInWait, WaitError};
 use base::AgentId;
+use service::join::{KeysInWait, WaitError};
 use term::exit::{Failure, about_it};
 use term::session::Session;
 use term::table::Table;

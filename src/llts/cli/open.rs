@@ -14,9 +14,9 @@ use serde_json::json;
 
 use super::up;
 use crate::http::{self, Grant, token};
-use crate::service::supervisor::{self, Service};
 use api::config::{Config, Exposure, HttpOpening};
 use proc::clock;
+use service::supervisor::{self, Service};
 use term::exit::Failure;
 use term::output::note;
 use term::session::Session;

@@ -2,8 +2,8 @@
 
 use clap::Args;
 
-use crate::service::supervisor::{RenewError, renew};
 use proc::signals::{STOP, Signals};
+use service::supervisor::{RenewError, renew};
 use term::exit::{Failure, INTERRUPTED};
 use term::output::note;
 use term::session::Session;

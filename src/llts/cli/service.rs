@@ -13,9 +13,9 @@ use serde_json::json;
 
 use super::host;
 use crate::cli::make_home;
-use crate::service::supervisor;
-use crate::service::supervisor::AGENTS_MAX;
 use api::transport;
+use service::supervisor;
+use service::supervisor::AGENTS_MAX;
 use term::exit::{FAILED, Failure};
 use term::hints;
 use term::output::{Output, note};

@@ -9,12 +9,10 @@ use clap::Args;
 use clap::builder::RangedU64ValueParser;
 
 use crate::cli::make_home;
-use crate::service::supervisor::{
-    AGENTS_MAX, Options, READINESS, Report, check_readiness, go_back, supervise, why_needed,
-};
 use api::kept_config;
 use proc::files::privacy;
 use proc::systemd;
+use service::supervisor::{AGENTS_MAX, Options, READINESS, Report, check_readiness, go_back, supervise, why_needed};
 use term::exit::Failure;
 use term::session::Session;
 

@@ -8,14 +8,14 @@ use clap::builder::RangedU64ValueParser;
 
 use super::host;
 use crate::cli::{end_abandoned, make_home};
-use crate::service::supervisor;
-use crate::service::supervisor::{AGENTS_MAX, Launch, Order, RenewError, STANDBY_LOCK, Service, log_file};
 use api::config::key_variables;
 use api::transport;
 use controller::store::ServerStore;
 use proc::lock::StateLock;
 use proc::signals::{STOP, Signals};
 use proc::{clock, readable};
+use service::supervisor;
+use service::supervisor::{AGENTS_MAX, Launch, Order, RenewError, STANDBY_LOCK, Service, log_file};
 use term::exit::{Failure, INTERRUPTED};
 use term::output::note;
 use term::session::Session;

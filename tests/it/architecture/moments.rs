@@ -30,7 +30,7 @@ pub(crate) const ALLOWED: [(&str, &str); 26] = [
     ("src/zmtp/sockets/listeners.rs", "a listener rests when the system has no descriptor left"),
     ("src/zmtp/sockets/ports.rs", "a close is one call, bounded by LINGER"),
     ("src/zmtp/sockets/requester.rs", "an exchange is one call, bounded by its caller"),
-    ("src/llts/service/join.rs", "an invitation is one call, bounded by its validity"),
+    ("src/service/join.rs", "an invitation is one call, bounded by its validity"),
     ("src/proc/logging/rotating.rs", "the wait for a lock is one call, bounded by LOCK_MAX"),
     ("src/proc/process/cgroup.rs", "a kill is one call, bounded by the death of what it kills"),
     ("src/proc/process/record/file.rs", "a proof is one call, bounded by the death of what it looks for"),
@@ -38,7 +38,7 @@ pub(crate) const ALLOWED: [(&str, &str); 26] = [
         "src/prompts/master/process.rs",
         "the folder is looked at again after a pause where the kernel tells no news of it",
     ),
-    ("src/llts/service/supervisor/stop.rs", "a stop is one call, bounded by DEATHS_MAX"),
+    ("src/service/supervisor/stop.rs", "a stop is one call, bounded by DEATHS_MAX"),
     ("src/tdf/shell/manage.rs", "leases are held on between callbacks, each of which is one call"),
     (
         "src/tdf/shell/server.rs",

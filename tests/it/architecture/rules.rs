@@ -18,7 +18,7 @@ const ENGINES: [&str; 16] = [
     "src/controller/history/rules",
     "src/lists/engine",
     "src/llts/map",
-    "src/llts/service/plan",
+    "src/service/plan",
     "src/proc/ladder",
     "src/prompts/master/engine",
     "src/prompts/worker/engine",

@@ -10,8 +10,6 @@ use rustix::process::{Resource, getrlimit};
 
 use super::super::{Session, info};
 use super::Finding;
-use crate::service::supervisor;
-use crate::service::supervisor::Service;
 use api::config::Config;
 use api::home::Home;
 use api::tools::Limits;
@@ -27,6 +25,8 @@ use llts_client::Client;
 use llts_client::configured::{self, Configured};
 use proc::process::own_cgroup;
 use proc::{clock, port_holder};
+use service::supervisor;
+use service::supervisor::Service;
 use tdf::shell::reach;
 use term::times;
 

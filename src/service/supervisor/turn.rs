@@ -17,7 +17,7 @@ use rustix::process::Pid;
 use super::child::{ChildProcess, Lines};
 use super::ephemeral_dir::{EphemeralDir, KeeperLock};
 use super::stop_max;
-use crate::service::plan::{Effect, Plan, Times};
+use crate::plan::{Effect, Plan, Times};
 use api::config::Config;
 use api::reload::Reload;
 use api::service_file::{Renewal, Report, Service};

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 
 use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 
-use crate::service::supervisor::child::ChildProcess;
+use crate::supervisor::child::ChildProcess;
 use base::Role;
 
 pub(super) struct Processes {

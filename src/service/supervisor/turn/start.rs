@@ -9,10 +9,10 @@ use std::{fs, io};
 use rustix::process::Pid;
 
 use super::Options;
-use crate::service::supervisor::child::ChildProcess;
-use crate::service::supervisor::handover::Handover;
-use crate::service::supervisor::launch::UNTIL_IDLE;
-use crate::service::supervisor::{standby, stop};
+use crate::supervisor::child::ChildProcess;
+use crate::supervisor::handover::Handover;
+use crate::supervisor::launch::UNTIL_IDLE;
+use crate::supervisor::{standby, stop};
 use api::config::{Config, NetworkSection};
 use api::service_file::Endpoints;
 use api::transport;

@@ -4,7 +4,7 @@
 //! 1. `llts restart`, run by the new version, writes the request and signals the supervisor.
 //! 2. The supervisor asks the program of the request whether it can read the configuration, the store and the [`Handover`]
 //!    ([`is_ready`]). If not, everything stays as it is.
-//! 3. The controller becomes the new program, for a trial ([`Plan::handle_try`](crate::service::plan::Plan::handle_try)). If it
+//! 3. The controller becomes the new program, for a trial ([`Plan::handle_try`](crate::plan::Plan::handle_try)). If it
 //!    ends, the supervisor, which is the old program still, starts the old one again, and the agents notice as little as of any
 //!    restart of the controller. The file of the old program may have been replaced meanwhile; then it is a copy of the one that
 //!    runs.
@@ -22,7 +22,7 @@ use std::time::Duration;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::{Deserialize, Serialize};
 
-use crate::service::plan::Living;
+use crate::plan::Living;
 use agent::process::AgentError;
 use api::config::Config;
 use api::service_file::Endpoints;

@@ -1,4 +1,4 @@
-//! The supervisor becomes another version of its program ([`crate::service::supervisor::handover`]), after its controller has tried it.
+//! The supervisor becomes another version of its program ([`crate::supervisor::handover`]), after its controller has tried it.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -7,10 +7,10 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::start::{Setup, leave_incident};
 use super::{FAILED, Supervisor};
-use crate::service::plan::Living;
-use crate::service::supervisor::child::ChildProcess;
-use crate::service::supervisor::handover;
-use crate::service::supervisor::handover::{Adopted, Given, Handover};
+use crate::plan::Living;
+use crate::supervisor::child::ChildProcess;
+use crate::supervisor::handover;
+use crate::supervisor::handover::{Adopted, Given, Handover};
 use api::service_file::{Renewal, Report};
 use base::Role;
 use controller::store;

@@ -3,7 +3,7 @@
 use nix::sys::signal::Signal;
 
 use super::{Options, SupervisorError};
-use crate::service::supervisor::handover::Handover;
+use crate::supervisor::handover::Handover;
 use api::config::Config;
 use api::service_file::{LOCK, log_file};
 use api::trust;

@@ -5,7 +5,7 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`plan`](crate::service::plan) | decides which processes to start and stop, and when |
+//! | [`plan`](crate::plan) | decides which processes to start and stop, and when |
 //! | [`turn`] | waits for events, reports them to the plan, carries out its effects |
 //! | [`child`] | one process: its start, its output lines, its end |
 //! | [`service_file`](api::service_file) | `service.json`: the running service, for `down` and for clients |

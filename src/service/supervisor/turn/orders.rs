@@ -1,8 +1,8 @@
 //! What a supervisor does for the orders of its user, and when its controller has nothing to do.
 
 use super::Supervisor;
-use crate::service::supervisor::Report;
-use crate::service::supervisor::order::Order;
+use crate::supervisor::Report;
+use crate::supervisor::order::Order;
 use api::service_file::Service;
 use base::{Role, span};
 use proc::signals::SENT_RETIRE;
