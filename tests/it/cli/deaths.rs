@@ -3,10 +3,9 @@
 use std::fs;
 use std::path::PathBuf;
 
-use rustix::io::Errno;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
-use crate::cli::sandbox::{Program, Said, Sandbox, Start as _, eventually, kill_all, names, signal};
+use crate::cli::sandbox::{Program, Said, Sandbox, Start as _, eventually, kill, kill_all, names, signal};
 
 /// Leaves a process in its own group, one in a session of its own, and one that nothing of its environment gives away either.
 const CLINGING: &str = "\
@@ -60,7 +59,7 @@ impl Clinging {
     /// Kills all processes whose command line ends so, the supervisor first: it would bring the others back.
     fn kill(&self, parts: &[&str]) {
         let pids: Vec<i32> = parts.iter().map(|part| self.sandbox.process(part)).collect();
-        pids.into_iter().for_each(|pid| signal(pid, Signal::KILL));
+        pids.into_iter().for_each(|pid| kill(pid));
     }
 
     /// Whether nothing that was started here lives, known by its environment or not, and no cgroup is left.
@@ -77,7 +76,7 @@ impl Clinging {
 impl Drop for Clinging {
     fn drop(&mut self) {
         for pid in self.pids().into_iter().filter(|pid| is_alive(*pid)) {
-            let _ = kill_process(Pid::from_raw(pid).expect("a pid"), Signal::KILL);
+            kill(pid);
         }
     }
 }
@@ -85,12 +84,6 @@ impl Drop for Clinging {
 /// Whether this process of a tool sleeps on.
 fn is_alive(pid: i32) -> bool {
     fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(b"sleep\0"))
-}
-
-/// The death of one process of a service may end another before its turn.
-fn kill_unless_gone(pid: i32) {
-    let killed = Pid::from_raw(pid).map(|pid| kill_process(pid, Signal::KILL));
-    assert!(matches!(killed, Some(Ok(()) | Err(Errno::SRCH))), "{killed:?}");
 }
 
 /// The folder of the cgroups of a service, if this agent of it has one.
@@ -207,7 +200,7 @@ fn what_a_hosted_service_leaves_is_ended_by_its_guard_when_all_else_was_killed()
         clinging.stands();
         let own = clinging.sandbox.processes();
         let parts = own.iter().filter(|(_, line)| line.contains("llts ") && !line.contains(" guard "));
-        parts.for_each(|(pid, _)| kill_unless_gone(*pid));
+        parts.for_each(|(pid, _)| kill(*pid));
         run.wait().unwrap();
         eventually("the guard has ended", || clinging.sandbox.processes().is_empty());
         clinging.is_gone(way);
@@ -239,7 +232,7 @@ impl Hosted {
 
     /// The guard first: it would end the rest.
     fn kill_all_keepers(&mut self) {
-        [self.guard, self.supervisor].into_iter().for_each(|pid| signal(pid, Signal::KILL));
+        [self.guard, self.supervisor].into_iter().for_each(|pid| kill(pid));
         self.run.kill();
         let is_keeper = |line: &str| [" guard ", " supervise ", " run "].into_iter().any(|word| line.contains(word));
         let sandbox = &self.clinging.sandbox;
@@ -351,7 +344,7 @@ fn a_hosted_run_that_has_lost_its_other_keepers_ends_its_service_itself() {
     eventually("the tool runs", || sandbox.path("started").exists());
     let processes = sandbox.processes();
     let keepers = processes.iter().filter(|(_, line)| line.contains(" guard ") || line.contains(" supervise "));
-    keepers.for_each(|(pid, _)| signal(*pid, Signal::KILL));
+    keepers.for_each(|(pid, _)| kill(*pid));
     fs::write(sandbox.path("go"), "").unwrap();
     let said = run.said();
     assert!(said.code == Some(0) && said.out == "done\n" && said.err.contains("an ephemeral service"), "{said:?}");
@@ -366,7 +359,7 @@ fn what_the_tools_of_a_hosted_service_leave_is_ended_when_all_of_it_was_killed()
         hosted.kill_all_keepers();
         let processes = hosted.clinging.sandbox.processes();
         let is_killed = |line: &str| line.trim_end().ends_with(CONTROLLER) || line.contains(" agent --name ");
-        processes.iter().filter(|(_, line)| is_killed(line)).for_each(|(pid, _)| signal(*pid, Signal::KILL));
+        processes.iter().filter(|(_, line)| is_killed(line)).for_each(|(pid, _)| kill(*pid));
         let said = hosted.clinging.sandbox.ok("down --output wire").json();
         assert_eq!(said["abandoned"][0]["error"], serde_json::Value::Null, "{said}");
         assert!(said["abandoned"][0]["ended"].as_u64() > Some(0), "{said}");

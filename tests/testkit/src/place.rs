@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
 use crate::program::{Program, Start as _, ends};
@@ -258,10 +259,14 @@ pub(crate) fn last_lines(text: &[u8]) -> String {
     lines[lines.len().saturating_sub(SHOWN)..].join("\n")
 }
 
-/// Signals a process that a test has started.
+/// Signals a process that a test has started. One that is to be killed may have ended: the death of one process of a service ends others.
 #[track_caller]
 pub fn signal(pid: i32, with: Signal) {
-    kill_process(Pid::from_raw(pid).expect("a pid"), with).expect("a process of ours");
+    let sent = kill_process(Pid::from_raw(pid).expect("a pid"), with);
+    assert!(
+        sent.is_ok() || (with, sent) == (Signal::KILL, Err(Errno::SRCH)),
+        "{with:?} to a process of ours: {sent:?}"
+    );
 }
 
 /// Kills these processes at once, and waits until each has ended: one that dies loses its arguments before its locks.
@@ -276,9 +281,10 @@ pub fn kill_all(pids: impl IntoIterator<Item = i32>) {
     assert!(dying.iter().all(ends), "a process that was killed has not ended");
 }
 
-/// Kills a process that may have ended by itself.
+/// As `kill -9`.
+#[track_caller]
 pub fn kill(pid: i32) {
-    let _ = kill_process(Pid::from_raw(pid).expect("a pid"), Signal::KILL);
+    signal(pid, Signal::KILL);
 }
 
 /// The names in a folder, sorted, if it is there.
