@@ -30,6 +30,12 @@ pub fn lasting_holder(state_dir: &Path) -> Option<Holder> {
     StateLock::lasting_holder(state_dir, LOCK)
 }
 
+/// The service of a supervisor that was killed: its other processes may run on, and none of them is started again.
+#[must_use]
+pub fn orphaned(state_dir: &Path) -> Option<Service> {
+    lasting_holder(state_dir).is_none().then(|| Service::read(state_dir))?
+}
+
 /// The log of a service.
 #[must_use]
 pub fn log_file(config: &Config) -> PathBuf {

@@ -56,6 +56,7 @@ use engine::{Controller, Departure, Record, Route, Sequencer, Stored};
 use proc::files::disk_room;
 use proc::own_program::OwnProgram;
 use proc::signals::{RETIRE, Signals};
+use proc::supervised::Supervisor;
 use proc::{clock, incidents, logging};
 use zmtp::push_io::Pusher;
 
@@ -129,6 +130,7 @@ pub fn run(
         stored: Vec::new(),
         dropped: 0,
         idle: Idle::new(config),
+        supervisor: Supervisor::of_this_process(),
         state_dir: std::path::absolute(&config.paths.state_dir)?,
     };
     service.take_queue(clock::now());
@@ -178,6 +180,7 @@ struct Service {
     dropped: u64,
     /// Whether it ends by itself, and when.
     idle: Option<Idle>,
+    supervisor: Supervisor,
     /// The folder of the store.
     state_dir: PathBuf,
 }
@@ -204,6 +207,10 @@ impl Service {
                 self.take_documents(now);
             }
             self.archives.look_at_room(now.mono);
+            if let Some(pid) = self.supervisor.take_dead() {
+                log::error!("the supervisor (process {pid}) has died");
+                self.sequencer.controller().handle_orphaned(now);
+            }
             if archives_ready {
                 self.take_archives(now);
             }

@@ -19,6 +19,8 @@ pub(crate) struct Paused {
 pub(crate) struct Mode {
     /// The start of this controller, and how old its store is.
     pub(crate) start: Start,
+    /// Whether the supervisor has died, so that no process of the service is started again.
+    pub(crate) is_orphaned: bool,
     /// Whether no submit is accepted any more.
     pub(crate) is_stopping: bool,
     /// The present pause, in which no task is handed out.

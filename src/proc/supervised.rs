@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use rustix::process::{Pid, getppid};
+
 /// The environment variable that marks every process of a service. If a supervisor is killed, its remaining processes
 /// are found by this mark. The prefix LLTS_RUN_ keeps a client that a tool starts from reading it as a configuration
 /// key.
@@ -14,6 +16,25 @@ pub const HOME_VARIABLE: &str = "LLTS_HOME";
 #[must_use]
 pub fn is_supervised() -> bool {
     std::env::var_os(MARK).is_some()
+}
+
+/// The supervisor of this process, for as long as it lives: a process whose parent dies gets another one.
+#[derive(Debug)]
+pub struct Supervisor {
+    pid: Option<Pid>,
+}
+
+impl Supervisor {
+    /// The parent of this process, if that is a supervisor.
+    #[must_use]
+    pub fn of_this_process() -> Self {
+        Self { pid: getppid().filter(|_| is_supervised()) }
+    }
+
+    /// Its process, if it has died since the last call.
+    pub fn take_dead(&mut self) -> Option<Pid> {
+        self.pid.take_if(|pid| getppid() != Some(*pid))
+    }
 }
 
 /// The start of the line in which an agent reports the final end of its run's lease.

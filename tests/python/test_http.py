@@ -373,3 +373,12 @@ def test_a_token_that_others_may_read_stops_the_start(session):
     os.chmod(path, 0o600)
     session.service.start_controller()
     wait_until(lambda: ask(session, "GET", "/readyz")[0] == 200, "it is open again")
+
+
+def test_a_full_queue_is_not_ready(start_service):
+    full = start_service(**OPEN, WAITING_TASKS_MAX=2)
+    for n in range(2):
+        assert ask(full, "GET", "/readyz")[0] == 200, n
+        full.submit("mytool")
+    status, body = ask(full, "GET", "/readyz")
+    assert status == 503 and "2 tasks wait (WAITING_TASKS_MAX)" in parse(body)["__ERROR_MSG__"]

@@ -111,6 +111,12 @@ impl Controller {
         }
     }
 
+    /// The supervisor of this controller has died.
+    pub fn handle_orphaned(&mut self, now: Now) {
+        self.mode.is_orphaned = true;
+        self.plan_look(now);
+    }
+
     /// How the queue stands that other machines share.
     pub fn handle_queue(&mut self, now: Now, queue: QueueView) {
         self.mode.queue = Some(queue);

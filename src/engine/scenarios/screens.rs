@@ -313,6 +313,23 @@ fn what_keeps_tasks_waiting_forever_is_a_problem() {
     assert!(!problems(&mut world).contains("wrong key"), "it was long ago");
 }
 
+#[test]
+fn a_full_queue_and_a_dead_supervisor_are_problems() {
+    let mut world = World::with(|settings| settings.waiting_max = 2);
+    world.beat("a", None);
+    let problems = |world: &mut World| {
+        screen(world).problems.into_iter().map(|problem| problem.text).collect::<Vec<_>>().join("; ")
+    };
+    for _ in 0..2 {
+        assert_eq!(problems(&mut world), "");
+        let task = world.submitted(&Fields::new());
+        world.do_to(TASK_HOLD, task);
+    }
+    assert!(problems(&mut world).contains("the queue is full: 2 tasks wait (WAITING_TASKS_MAX)"));
+    world.controller.handle_orphaned(world.now);
+    assert!(problems(&mut world).starts_with("the supervisor was killed"));
+}
+
 /// Whatever happens in whatever order, the changes add up to the whole.
 #[test]
 fn the_changes_add_up_to_the_whole() {

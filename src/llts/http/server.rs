@@ -41,7 +41,7 @@ use api::wire::requests::{gate, stats};
 use api::wire::rules::Rules;
 use api::wire::{Code, Refusal, reply, requests};
 use base::words::kind;
-use base::{AllowCommands, Caller, CallerPlace, IncidentKind, Right, span};
+use base::{AllowCommands, Caller, CallerPlace, IncidentKind, Phase, Right, span};
 use controller::hosted::House;
 use controller::metrics::Metrics;
 use controller::{metrics, store};
@@ -129,6 +129,8 @@ pub(super) struct Server {
     refusals: Mutex<Refusals>,
     /// Bytes of the longest message of a caller that may change something.
     long_bytes_max: usize,
+    /// The number of waiting tasks at which submits are refused.
+    waiting_max: usize,
     /// Time limit for the head of a request.
     pub(super) head_timeout: Duration,
     /// Time limit for output that a peer does not read.
@@ -176,6 +178,7 @@ impl Server {
                 .message_bytes_max()
                 .max(config.limits.submit_bytes_max)
                 .max(rules.limits.message_bytes),
+            waiting_max: config.controller.waiting_tasks_max,
             rules: rules.clone(),
             commands: Commands::new(house.program.clone()),
             refusals: Mutex::default(),
@@ -396,11 +399,15 @@ async fn health(State(server): State<Arc<Server>>, Extension(connection): Extens
 }
 
 async fn readiness(State(server): State<Arc<Server>>, Extension(connection): Extension<Connection>) -> Answered {
-    server.ask_self(&connection, &stats::tasks(), ALIVE_TIMEOUT).await.map_err(denied)?;
-    if server.metrics.is_store_writable() {
+    let tasks = server.ask_self(&connection, &stats::tasks(), ALIVE_TIMEOUT).await.map_err(denied)?;
+    let waiting = tasks.0[Phase::Waiting as usize];
+    let why = if !server.metrics.is_store_writable() {
+        "the store cannot be written, and submits are refused until it can".to_owned()
+    } else if waiting >= server.waiting_max {
+        format!("the queue is full, and submits are refused: {waiting} tasks wait (WAITING_TASKS_MAX)")
+    } else {
         return Ok("ready\n".into_response());
-    }
-    let why = "the store cannot be written, and submits are refused until it can".to_owned();
+    };
     Err(denied(Denied(StatusCode::SERVICE_UNAVAILABLE, why)))
 }
 

@@ -14,7 +14,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
 use super::renew::unwritten;
-use super::{RenewError, holder, log_file};
+use super::{RenewError, holder, lasting_holder, log_file};
 use api::config::Config;
 use api::service_file::{FILE, LOCK, Service};
 use controller::process::LOCK as CONTROLLER_LOCK;
@@ -147,7 +147,7 @@ pub fn order(config: &Config, id: u64, order: &Order, signals: &mut Signals) -> 
 
 /// A watch of `service.json` and the supervisor; `None` if there is no supervisor.
 fn watched(state_dir: &Path) -> Result<Option<(Watch, OwnedFd)>, RenewError> {
-    let Some(found) = holder(state_dir) else { return Ok(None) };
+    let Some(found) = lasting_holder(state_dir) else { return Ok(None) };
     let pid = found.pid.ok_or(RenewError::Unseen)?;
     let refused = |source: io::Error| RenewError::Refused { pid, source };
     let raw = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(RenewError::Unseen)?;

@@ -96,6 +96,15 @@ impl Controller {
             let text = format!("the store cannot be written ({trouble}); submits are refused until it can");
             problems.push(problem(text, "llts doctor", None));
         }
+        if self.mode.is_orphaned {
+            let text = "the supervisor was killed: what dies now is not started again";
+            problems.push(problem(text, "llts up", None));
+        }
+        let (waiting, max) = (self.queue.len(), self.settings.waiting_max);
+        if waiting >= max {
+            let text = format!("the queue is full: {waiting} tasks wait (WAITING_TASKS_MAX); submits are refused");
+            problems.push(problem(text, "llts list --state waiting", None));
+        }
         if let Some(little) = self.mode.little_room.as_ref().filter(|_| self.mode.store_trouble.is_none()) {
             let text = format!("{little}: files, tools and whole outputs are refused until there is more");
             problems.push(problem(text, "llts doctor", None));

@@ -134,6 +134,12 @@ fn service(session: &Session) -> Vec<Finding> {
         }];
     }
     let Some(holder) = supervisor::holder(state_dir) else {
+        if let Some(Service { pid, .. }) = supervisor::orphaned(state_dir)
+            && let Configured::Listening(_) = configured::find(&session.config)
+        {
+            let found = format!("the supervisor (process {pid}) was killed: what dies now is not started again");
+            return vec![Finding::bad(found, "`llts up` starts a service anew; running tasks start over")];
+        }
         return vec![Finding::note("not running", "`llts up` starts it; `llts run` and `llts map` do, too")];
     };
     let process = holder.pid.map_or_else(|| "a process".to_owned(), |pid| format!("process {pid}"));
