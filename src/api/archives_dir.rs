@@ -1,11 +1,11 @@
-//! The folder of a controller's archives, as agents and clients of its machine find it.
+//! The folder of a controller's archives, for agents and clients on the same machine.
 
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where a version or a file is while it is incomplete.
+/// The folder in the store for incomplete versions and files.
 pub const INCOMING: &str = "incoming";
 
 /// The folder of the store in a state folder.
@@ -14,7 +14,7 @@ pub fn dir_in(state_dir: &Path) -> PathBuf {
     state_dir.join("archives")
 }
 
-/// Identifies a folder among all folders of all machines, until the machine is started anew; `None` for one that is missing.
+/// Identifies a folder among all folders of all machines, until its machine reboots; `None` for a missing folder.
 #[must_use]
 pub fn folder_identity(dir: &Path) -> Option<Arc<str>> {
     use std::os::unix::fs::MetadataExt as _;

@@ -4,7 +4,7 @@
 //! file overrides it, and the environment variables `LLTS_<KEY>` override both; `LLTS_TASK_DEFAULTS_<KEY>` is a key of the
 //! table `[task_defaults]`. All checks are made once, here: a [`Config`] needs no further check.
 //!
-//! A unit test reads `defaults.toml` with this very module, so a program whose defaults are invalid does not pass its tests.
+//! A unit test reads `defaults.toml` with this very module, so a program with invalid defaults does not pass its tests.
 
 mod error;
 mod graph;
@@ -63,16 +63,16 @@ use reader::Reader;
 
 use base::{GraphLimits, LogSection, is_loopback, path_of_text};
 
-/// Every key with its unit, its default and the reason for it: the text of the built-in file.
+/// The text of the built-in file: every key with its unit, its default and the reason for the default.
 pub const DEFAULTS: &str = layers::BUILT_IN;
 
-/// The file of a home that is read if none is named and it exists.
+/// The configuration file of a home, read if it exists and no other file is named.
 const USUAL_FILE: &str = "config.toml";
 
-/// The keys that say where a running service is.
+/// The keys that tell where to find a running service.
 const PLACES: [&str; 2] = ["STATE_DIR", "CONTROLLER_IPC_FILE"];
 
-/// A longer file is not a configuration, but a wrong file name.
+/// A longer file is no configuration: the file name is wrong.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// A checked configuration.
@@ -160,10 +160,10 @@ impl Config {
         Ok((config, sources.with_text(text)))
     }
 
-    /// What can be read of a configuration that [`Self::load`] refuses: every value that is right, and the default for each other.
+    /// Reads as much as possible of a configuration that [`Self::load`] refuses. Invalid values become defaults.
     ///
     /// # Errors
-    /// [`ConfigError`], when the places of the home cannot be told at all.
+    /// [`ConfigError`], when not even the places of the home can be read.
     pub fn load_what_is_sound(path: Option<&Path>, base: Option<&Path>) -> Result<(Self, Sources), ConfigError> {
         let path = file_of(path, base);
         let bytes = read_bytes(&path).unwrap_or_default();
@@ -181,7 +181,7 @@ impl Config {
             );
             match found {
                 Err(ConfigError::BadValue { key, .. }) if without.insert(key.clone()) => {}
-                // Values that contradict each other. Those that name the places do not.
+                // Some values contradict each other. The keys that name places do not, so only these are read.
                 Err(ConfigError::Contradiction(_)) if !without.contains("") => {
                     without = Self::built_in()?.1.in_force().iter().map(|key| key.key.to_owned()).collect();
                     without.retain(|key| !PLACES.contains(&key.as_str()));
@@ -192,7 +192,7 @@ impl Config {
         }
     }
 
-    /// The environment over the built-in values, without a file: what an agent has given to a task.
+    /// The environment over the built-in values, without a file: the configuration that an agent gives to a task.
     ///
     /// # Errors
     /// [`ConfigError`], whose text names the variable and the allowed values.
@@ -200,10 +200,10 @@ impl Config {
         Self::of(None, variables(), None)
     }
 
-    /// The built-in values, without a file and the environment.
+    /// The built-in values, without a file or the environment.
     ///
     /// # Errors
-    /// None in a program that has passed its tests, which read the same values.
+    /// None in a program that has passed its tests: they read the same values.
     pub fn built_in() -> Result<(Self, Sources), ConfigError> {
         Self::of(None, [], None)
     }
@@ -281,7 +281,7 @@ impl Config {
         match addresses.into_iter().flatten().next() {
             None => Exposure::Closed,
             Some(_) if self.network.curve_server.is_some() => Exposure::Keys,
-            // Both have the same IP address.
+            // Both ports have the same IP address.
             Some(address) if is_loopback(address.ip()) => Exposure::Machine,
             Some(_) => Exposure::Network,
         }
@@ -291,7 +291,7 @@ impl Config {
     /// Broadcasts come from the same address, at CONTROLLER_PUB_PORT.
     ///
     /// # Errors
-    /// When it is not such an endpoint, or contradicts the rest of the configuration.
+    /// When `endpoint` has another form, or contradicts the rest of the configuration.
     pub fn at_controller(mut self, endpoint: &str) -> Result<Self, ConfigError> {
         let tcp = endpoint.strip_prefix("tcp://").and_then(|hosts| Some((hosts.to_owned(), port_of(hosts)?)));
         let path = endpoint.strip_prefix("ipc://").filter(|path| !path.is_empty());
@@ -312,7 +312,8 @@ impl Config {
         Ok(self)
     }
 
-    /// The endpoint of the controller of a joined home: it has the key of that controller, and none for one of its own.
+    /// The endpoint of the controller that this home has joined. A joined home has the key of that controller, but no keys for a
+    /// controller of its own.
     #[must_use]
     pub fn joined_controller(&self) -> Option<String> {
         let is_joined = self.network.curve_client.is_some() && self.network.curve_server.is_none();
@@ -321,7 +322,7 @@ impl Config {
     }
 }
 
-/// The port of `HOST:PORT,HOST:PORT`, which is the same for all.
+/// The port of `HOST:PORT,HOST:PORT`. All hosts must have the same one.
 fn port_of(hosts: &str) -> Option<u16> {
     let mut ports = hosts.split(',').map(|host| host.rsplit(':').next()?.parse::<u16>().ok().filter(|port| *port != 0));
     let first = ports.next()??;
@@ -338,7 +339,7 @@ impl Default for Config {
     }
 }
 
-/// The file that is meant: the one that was named, otherwise that of the home.
+/// The file to read: the named one, otherwise the file of the home.
 fn file_of(path: Option<&Path>, base: Option<&Path>) -> PathBuf {
     path.map_or_else(|| base.map_or_else(|| USUAL_FILE.into(), |base| base.join(USUAL_FILE)), Path::to_owned)
 }

@@ -35,7 +35,7 @@ pub struct Context {
     /// The file with the public key of the controller; given with the next one, or not at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_key_file: Option<PathBuf>,
-    /// The file with the own secret key.
+    /// The file with the secret key of the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_key_file: Option<PathBuf>,
 }
@@ -52,7 +52,7 @@ impl Context {
 /// Checks the name of a new context.
 ///
 /// # Errors
-/// What a name may be, as a sentence about it.
+/// A sentence about the name that lists the allowed characters.
 pub fn check_name(name: &str) -> Result<String, String> {
     let is_allowed = |letter: u8| letter.is_ascii_alphanumeric() || b"._-".contains(&letter);
     let is_name = name.len() <= NAME_BYTES_MAX
@@ -78,7 +78,7 @@ pub enum ContextError {
         /// The error of the system.
         source: io::Error,
     },
-    /// It is no table of contexts.
+    /// The file is not a list of contexts.
     #[error("{} is no list of contexts: {why}", .path.display())]
     Malformed {
         /// The file.
@@ -91,7 +91,7 @@ pub enum ContextError {
     Unknown {
         /// The name.
         name: String,
-        /// The nearest one, if there is one.
+        /// A hint at the nearest name, or an empty text.
         hint: String,
     },
 }
@@ -115,7 +115,7 @@ impl Contexts {
     /// Reads them. Without a file there are none.
     ///
     /// # Errors
-    /// [`ContextError`], when the file is not as it should be.
+    /// [`ContextError`], when the file cannot be read or is invalid.
     pub fn read() -> Result<Self, ContextError> {
         Self::read_from(file()?)
     }

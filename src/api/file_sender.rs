@@ -1,5 +1,5 @@
-//! Puts a file into the store of a controller: not at all if the store has it, as a copy if the store is on this machine and belongs to
-//! this user, otherwise in parts. A put that was interrupted goes on where it ended.
+//! Puts a file into the store of a controller. A file that the store has is not sent. If the store is on this machine and belongs
+//! to this user, the file is copied there, otherwise it is sent in parts. An interrupted put continues where it stopped.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,10 +13,10 @@ use base::ToolDigest;
 use proc::files::draft::Draft;
 use proc::files::file_copy::copy_into;
 
-/// How often the controller may answer that it has fewer bytes than before: another sender of the same file may interfere.
+/// How often the controller may have another number of bytes than expected: another sender of the same file may interfere.
 const SETBACKS_MAX: usize = 100;
 
-/// How often all parts are sent whose bytes are wrong in the end: a line may flip one.
+/// How often a complete file may arrive with a wrong digest: a line may flip a bit.
 const WRONG_MAX: usize = 3;
 
 /// Why a file is not in the store.
@@ -36,8 +36,9 @@ pub enum SendError<E> {
     Forgotten,
 }
 
-/// Sends the parts that the store lacks; returns their bytes. `run` has made the file, unless it is an input; `store` is the folder that is the store if the controller is that of
-/// this home, and `ask` puts one part.
+/// Sends the parts that the store lacks, and returns the number of bytes sent. `run` is the run that has made the file; an input
+/// has none. `store` is the folder of the store in this home: the file is copied there if the controller uses the same folder.
+/// `ask` puts one part.
 ///
 /// # Errors
 /// See [`SendError`].
@@ -74,30 +75,30 @@ pub fn send<E>(
         put.offset = answer.end();
         if !is_placed && answer.end() == 0 && is_same_folder(store, answer.store()) {
             is_placed = true;
-            // Without room there, the controller says so when the parts arrive.
+            // If the disk is full, the controller reports that when the parts arrive.
             if place(file, &digest, store).is_ok() {
                 continue;
             }
         }
-        // The controller takes no part of no bytes; an empty file is complete with the first answer.
+        // At least one byte, because the controller refuses empty parts. An empty file is complete with the first answer.
         let bytes = answer.limit().max(1).min(total.saturating_sub(put.offset));
         put.data = vec![0; usize::try_from(bytes).unwrap_or_default()];
         file.read_exact_at(&mut put.data, put.offset).map_err(SendError::Read)?;
     }
 }
 
-/// Whether a folder is the one with this identity, and belongs to this user: the controller could not read the files of another.
+/// Whether a folder has this identity and belongs to this user. The controller could not read the files of another user.
 fn is_same_folder(store: &Path, identity: &str) -> bool {
     let own = fs::metadata(store).is_ok_and(|folder| folder.uid() == rustix::process::geteuid().as_raw());
     own && !identity.is_empty() && folder_identity(store).is_some_and(|found| *found == *identity)
 }
 
-/// Puts a complete copy where the parts of the file would be.
+/// Puts a complete copy of the file where its parts would be collected.
 fn place(file: &File, digest: &ToolDigest, store: &Path) -> io::Result<()> {
     let incoming = store.join(INCOMING);
     let draft = Draft::new(&incoming, &digest.to_string())?;
     copy_into(file, draft.file())?;
-    // Otherwise the controller, which syncs it at the end, would have others wait for that.
+    // Otherwise the sync would take place in the controller, and delay other requests.
     draft.file().sync_data()?;
     draft.publish(&incoming.join(digest.to_string()))
 }

@@ -1,5 +1,5 @@
-//! What goes between a master and the controller in whose process it is: questions, and their answers. The master is pure; its shell
-//! turns a question into a request, and the reply into an answer.
+//! The questions of a master to the controller that hosts it in its process, and the answers. The master is pure. Its shell turns
+//! a question into a request, and the reply into an answer.
 
 pub mod life;
 pub mod questions;
@@ -16,7 +16,7 @@ pub enum Question<Work, Known> {
     Free,
     /// Run this.
     Submit(Work),
-    /// How far is it, if it was submitted?
+    /// How far is this run, if it was submitted?
     Find(Known),
     /// How far is a task?
     Look(TaskId),
@@ -24,7 +24,7 @@ pub enum Question<Work, Known> {
     Hold(TaskId, bool),
     /// End a task, for this reason.
     Kill(TaskId, &'static str),
-    /// The part of an output that begins at this byte, and has at most so many.
+    /// Read a part of an output.
     Output {
         /// The task.
         task: TaskId,
@@ -53,7 +53,7 @@ pub enum Answer {
     Submitted(TaskId, bool),
     /// To [`Question::Find`] and [`Question::Look`].
     Seen(Snapshot),
-    /// To an order.
+    /// To [`Question::Hold`] and [`Question::Kill`].
     Done,
     /// To [`Question::Output`].
     Part(Part),
@@ -61,7 +61,7 @@ pub enum Answer {
     Refused {
         /// A sentence.
         reason: String,
-        /// What may follow.
+        /// Whether another attempt makes sense.
         refusal: Refusal,
     },
 }
@@ -80,7 +80,7 @@ pub enum Refusal {
 /// A part of an output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Where its bytes begin.
+    /// The offset of the first byte in the output.
     pub offset: u64,
     /// The bytes.
     pub bytes: Vec<u8>,

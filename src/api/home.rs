@@ -4,14 +4,14 @@
 //!
 //! | | |
 //! |---|---|
-//! | `--home DIR` | also one that does not exist yet |
+//! | `--home DIR` | it need not exist yet |
 //! | `LLTS_HOME` | the same |
-//! | the current folder, if its `config.toml` is one of ours | so that a folder with a configuration is a home of its own |
-//! | the current folder or the nearest one above it with a file `.llts-home` | a clone of the repository is one |
+//! | the current folder, if its `config.toml` is one of ours | a folder with a configuration is a home of its own |
+//! | the current folder or the nearest one above it with a file `.llts-home` | such as a clone of the repository |
 //! | the folder of the file that `--config` names | |
 //! | `$XDG_STATE_HOME/llts`, else `/var/lib/llts` for root and `~/.local/state/llts` for others | |
 //!
-//! The mark `.llts-home` says which layout the folder has, so that a program never uses a home of a newer one.
+//! The mark `.llts-home` states the layout of the folder, so that a program never uses a home with a newer layout.
 
 use std::env;
 use std::fs::{self, DirBuilder, File};
@@ -53,11 +53,11 @@ pub enum FoundBy {
     Variable,
     /// The current folder or one above it is a home.
     Here,
-    /// It holds the file that `--config` names.
+    /// It contains the file that `--config` names.
     Config,
-    /// Nothing else was said.
+    /// The default, as nothing names another one.
     Default,
-    /// A task has none: its agent has given it all that counts.
+    /// The process belongs to a task. It has no home, because its agent passes on every value that it needs.
     Task,
 }
 
@@ -76,7 +76,7 @@ impl FoundBy {
     }
 }
 
-/// A folder that a command takes for the home of its service. It need not exist yet.
+/// The folder that a command uses as the home of its service. It need not exist yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
     folder: PathBuf,
@@ -106,7 +106,7 @@ pub enum HomeError {
         /// The error of the system.
         source: io::Error,
     },
-    /// Another user decides what is in it.
+    /// Another user controls its content.
     #[error("the home {} ({}) belongs to {owner}, who decides with it what runs here; name one of your own with --home or LLTS_HOME, or act as its owner: sudo -u {} llts --home {0} ...", .folder.display(), .by.sentence(), sudo_name(.owner))]
     Foreign {
         /// The folder.
@@ -130,7 +130,7 @@ pub enum HomeError {
         /// The folder.
         folder: PathBuf,
     },
-    /// It cannot be made, or nothing can be written to it.
+    /// It cannot be made or written to.
     #[error("cannot make the home {} ({}): {source}; name another folder with --home or LLTS_HOME", .folder.display(), .by.sentence())]
     Make {
         /// The folder.
@@ -149,17 +149,17 @@ fn sudo_name(owner: &str) -> String {
 }
 
 impl Home {
-    /// The home that is meant: `named` is that of `--home`, `config` the file of `--config`.
+    /// Finds the home of a command. `named` is the folder of `--home`, `config` the file of `--config`.
     ///
     /// # Errors
-    /// [`HomeError`], when the folder that is meant cannot be a home.
+    /// [`HomeError`], when the folder that was found cannot be a home.
     pub fn find(named: Option<&Path>, config: Option<&Path>) -> Result<Self, HomeError> {
         let here = env::current_dir().ok();
         let (folder, by) = Self::place(named, config, here.as_deref());
         Self::at(folder, by, here.as_deref())
     }
 
-    /// The folder that is meant.
+    /// The folder of the home, without a check of it.
     fn place(named: Option<&Path>, config: Option<&Path>, here: Option<&Path>) -> (PathBuf, FoundBy) {
         let variable = env::var_os(HOME_VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
         let of_config = || Some(absolute(config?).parent()?.to_owned());
@@ -177,14 +177,14 @@ impl Home {
         }
     }
 
-    /// The same, also if it cannot be one: for a report about it.
+    /// As [`Self::find`], but without checks: for a report about a folder that may be unfit as a home.
     #[must_use]
     pub fn meant(named: Option<&Path>, config: Option<&Path>) -> Self {
         let (folder, by) = Self::place(named, config, env::current_dir().ok().as_deref());
         Self { folder, by, is_current: false, is_marked: false }
     }
 
-    /// The current folder of a process of a task, for which no home is looked for, unless the caller or a variable names one.
+    /// The current folder, for a process of a task: no home is searched for. `None` if the caller or a variable names a home.
     #[must_use]
     pub fn of_task(named: Option<&Path>) -> Option<Self> {
         let is_named = named.is_some() || env::var_os(HOME_VARIABLE).is_some_and(|value| !value.is_empty());
@@ -217,7 +217,7 @@ impl Home {
         let real = folder.canonicalize().unwrap_or_else(|_| folder.clone());
         let real_here = here.and_then(|here| here.canonicalize().ok());
         let (us, owner) = (Uid::effective(), Uid::from_raw(metadata.uid()));
-        // Root in a clone of another user, as in a container, has chosen that folder: see `trust`.
+        // Root that works in a clone of another user, as in a container, has chosen this folder: see `trust`.
         let is_chosen = us.is_root() && real_here.as_ref().is_some_and(|here| here.starts_with(&real));
         if owner != us && !owner.is_root() && !is_chosen {
             return Err(HomeError::Foreign { folder, by, owner: super::trust::name_of(owner) });
@@ -244,16 +244,16 @@ impl Home {
         (!self.is_current).then_some(&self.folder)
     }
 
-    /// Makes the folder and marks it. `true` if it was new or empty.
+    /// Makes the folder and marks it, unless it is a home already. `true` if it had no mark.
     ///
     /// # Errors
     /// [`HomeError::Make`]
     pub fn make(&self) -> Result<bool, HomeError> {
-        // The file that makes the current folder a home exists, and the folder may be read-only.
+        // A file already makes this folder a home, and the folder may be read-only.
         if self.is_marked || matches!(self.by, FoundBy::Here | FoundBy::Config) { Ok(false) } else { self.mark() }
     }
 
-    /// The same, however it was found.
+    /// As [`Self::make`], but writes the mark however the home was found.
     ///
     /// # Errors
     /// [`HomeError::Make`]
@@ -261,21 +261,22 @@ impl Home {
         self.write_mark().map_err(|source| HomeError::Make { folder: self.folder.clone(), by: self.by, source })
     }
 
-    /// Takes a mark back that [`Self::mark`] has put into a new folder.
+    /// Undoes [`Self::mark`] for a new folder.
     pub fn unmark(&self) {
-        // A failure here, or a file that another command has made since, leaves the folder: the caller reports another failure.
+        // The folder stays if this fails, for example because another command has put a file there. The caller has a failure of
+        // its own to report.
         let _ = fs::remove_file(self.folder.join(MARK)).and_then(|()| fs::remove_dir(&self.folder));
     }
 
     fn write_mark(&self) -> io::Result<bool> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
         let is_new = !self.folder.join(MARK).exists();
-        // Another command may make the same home at the same time, or read the mark: it sees a whole one.
+        // The mark appears complete, because another command may read it, or make the same home, at the same time.
         draft::replace(&self.folder.join(MARK), draft::SHARED, |file| file.write_all(MARK_TEXT.as_bytes()))?;
         Ok(is_new)
     }
 
-    /// Makes the home the current folder of this process: all parts of a service run there.
+    /// Makes the home the current folder of this process. All parts of a service run in their home.
     ///
     /// # Errors
     /// When the folder may not be entered.
@@ -291,19 +292,20 @@ impl Home {
 }
 
 fn absolute(path: &Path) -> PathBuf {
-    // Only an empty path, or one in a folder that is gone, has none; the system says so when it is used.
+    // Only an empty path, or a relative one in a deleted folder, has no absolute form. The system reports that when the path is
+    // used.
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     if !path.components().any(|part| part == Component::ParentDir) {
         return path;
     }
-    // The path is shown to users, and the path of a socket must be short. The last part may not exist yet.
+    // Resolves `..`, because users see this path, and the path of a socket must be short. The last part may not exist yet.
     let of_parent = || Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
     path.canonicalize().ok().or_else(of_parent).unwrap_or(path)
 }
 
 fn nearest(here: &Path) -> Option<PathBuf> {
     let is_marked = |folder: &Path| folder.join(MARK).symlink_metadata().is_ok();
-    // In a shared folder such as /tmp, another user could put a mark above the folders of this user.
+    // In a shared folder such as /tmp, any user could put a mark above the folders of this user.
     let is_shared = |folder: &Path| fs::metadata(folder).is_ok_and(|found| found.mode() & SHARED == SHARED);
     let is_home = |folder: &&Path| {
         let is_named = is_marked(folder) || (*folder == here && config::is_configured(folder));
@@ -324,10 +326,10 @@ fn default_folder() -> Option<PathBuf> {
     Some(path("HOME").or_else(of_the_user)?.join(".local/state/llts"))
 }
 
-/// Whether there is a mark.
+/// Whether the folder has a mark.
 ///
 /// # Errors
-/// When it is that of a newer layout, or no mark at all.
+/// When the mark has a newer layout, or is damaged.
 fn check_mark(folder: &Path, by: FoundBy) -> Result<bool, HomeError> {
     let text = match read_mark(&folder.join(MARK)) {
         Ok(text) => text,

@@ -1,8 +1,8 @@
 //! The configuration of a running service: a copy of its file in STATE_DIR, as it was when the supervisor started.
 //!
-//! The processes of the service read the copy, so that a change of the file takes effect with a restart that succeeds, and with
-//! nothing else: neither with the end of a process that is started again, nor with a restart that fails. A restart tries the new
-//! text from a second copy beside the first.
+//! The processes of the service read the copy, so that only a successful restart puts a changed file into effect. A process that
+//! ends and is started again does not, nor does a failed restart. A restart tries the new text from a second copy beside the
+//! first.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -13,13 +13,14 @@ use base::{path_of_text, path_text};
 use proc::files::draft;
 use proc::files::draft::PRIVATE;
 
-/// The variable with the copy for a process, behind the number of its supervisor: processes of tasks inherit it, too.
+/// The variable that names the copy: the process id of the supervisor, a blank, and the path. Processes of tasks inherit the
+/// variable, too, and recognise by the id that it is not for them.
 pub const VARIABLE: &str = "LLTS_RUN_CONFIG";
 
-/// The names of the copies in STATE_DIR: that in force, and that of a restart.
+/// The names of the two copies in STATE_DIR. One is in force, and a restart writes the other.
 const NAMES: [&str; 2] = ["config.1.toml", "config.2.toml"];
 
-/// The copy that the supervisor has given to this process, or that the program before this one in this process has left for it.
+/// The copy for this process, from its supervisor or from the previous program in this process; `None` if there is none.
 #[must_use]
 pub fn given() -> Option<PathBuf> {
     of_variable(&std::env::var(VARIABLE).ok()?, [std::process::id(), parent_id()])

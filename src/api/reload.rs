@@ -1,8 +1,8 @@
-//! SIGHUP: a process of a service reads its configuration again, takes up what it can, and opens its log again.
+//! SIGHUP: a process of a service reads its configuration again, applies the keys that it can, and reopens its log.
 //!
-//! The log file and LOG_LEVEL are taken up. Authorised keys need no signal, as they are followed at all times. Everything else needs
-//! `llts restart`, and the process says which keys these are. A process with a terminal ends instead: the signal says that its
-//! terminal was closed.
+//! LOG_LEVEL and the file of the log take effect. Authorised keys need no signal, because the controller always watches them. All
+//! other keys need `llts restart`, and the process names those that have changed. A process with a terminal ends instead: for it,
+//! the signal means that the terminal was closed.
 
 use std::fmt;
 use std::fs::File;
@@ -12,10 +12,10 @@ use base::LogSection;
 use proc::logging;
 use proc::signals::Signal;
 
-/// The keys that are taken up.
+/// The keys that take effect without a restart.
 const TAKEN_UP: [&str; 1] = ["LOG_LEVEL"];
 
-/// Reads the configuration of a process as at its start.
+/// Reads the configuration in the same way as the start of the process did.
 type Load = dyn Fn() -> Result<(Config, Sources), ConfigError>;
 
 /// See the [module](self).
@@ -41,7 +41,7 @@ impl Reload {
         File::open("/dev/tty").is_err().then_some(Signal::SIGHUP)
     }
 
-    /// Obeys the signal. Returns what was done, as a sentence, which is in the log, too.
+    /// Handles the signal. Returns a sentence about the result, and logs it.
     pub fn reload(&self, running: &LogSection) -> String {
         let read = (self.load)();
         let section = read.as_ref().map_or(running, |(config, _)| &config.log);

@@ -24,7 +24,7 @@ pub fn holder(state_dir: &Path) -> Option<Holder> {
     StateLock::holder(state_dir, LOCK)
 }
 
-/// The same, but a process that was killed just now does not count: its lock becomes free by itself.
+/// As [`holder`], but ignores a process that was killed and is about to end: its lock becomes free by itself.
 #[must_use]
 pub fn lasting_holder(state_dir: &Path) -> Option<Holder> {
     StateLock::lasting_holder(state_dir, LOCK)
@@ -42,7 +42,7 @@ pub fn log_file(config: &Config) -> PathBuf {
     config.log.dir.join("supervisor.log")
 }
 
-/// A service that is up.
+/// A running service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Service {
     /// Process id of the supervisor.
@@ -61,7 +61,7 @@ pub struct Service {
     pub http: Option<String>,
     /// Number of agents.
     pub agents: u16,
-    /// Warnings for the person who starts it.
+    /// Warnings for the user who starts it.
     #[serde(default)]
     pub warnings: Vec<String>,
     /// The version of its supervisor.
@@ -89,7 +89,7 @@ pub struct Service {
 pub struct Renewal {
     /// The name of the request.
     pub request: String,
-    /// Whether the controller is a new process, or none is a part of the service.
+    /// Whether the controller is a new process. Also true for a service without a controller.
     pub controller: bool,
     /// Number of agents whose successors are not ready.
     pub agents_left: usize,
@@ -99,7 +99,7 @@ pub struct Renewal {
 }
 
 impl Renewal {
-    /// One that was refused, with the reason, without the name of its request.
+    /// A refused request, still without its name.
     pub const fn refused(why: String) -> Self {
         Self { request: String::new(), controller: false, agents_left: 0, failure: Some(why) }
     }
@@ -122,7 +122,7 @@ pub struct Endpoints {
 pub enum Report {
     /// The service is up.
     Up(Box<Service>),
-    /// It is not up, and no part of it is left.
+    /// The service is not up, and all its processes have ended.
     Failed(String),
 }
 

@@ -1,5 +1,5 @@
-//! The addresses at which controllers are reached, and the [ports](zmtp::sockets::Ports) and
-//! [links](zmtp::sockets::Link) to them as the configuration wants them.
+//! The addresses of controllers, and their [ports](zmtp::sockets::Ports) and the [links](zmtp::sockets::Link) to them, as
+//! configured.
 //!
 //! Sent messages may be held back until a flush or the next wait, so that many messages share a write. No call waits for a
 //! peer.
@@ -19,9 +19,9 @@ use zmtp::port::{ANSWER_BYTES_MAX, SocketError, SuspendedPorts};
 use zmtp::sockets::{Address, Link, LinkSettings, Pipe, PortSettings, Ports, Requester, SOCKET_PATH_BYTES_MAX};
 use zmtp::{curve_keys, envelope};
 
-/// Binds the controller's ports. Messages that begin with `watchable` are worth making only while
-/// [`Ports::is_watched`] is true; `descriptors` is the number of descriptors that the process may
-/// have. `before` is what the program before this one in this process has left open.
+/// Binds the controller's ports. Messages that begin with `watchable` are only worth making while [`Ports::is_watched`] is true.
+/// `descriptors` is the number of descriptors that the process may have. `before` holds the ports that the previous program in
+/// this process has left open.
 ///
 /// # Errors
 /// When an address is in use or does not belong to this machine.
@@ -72,8 +72,8 @@ pub fn bind(
 
 /// Whether the controller opens the HTTP door.
 ///
-/// A service opens it by itself where it lets only users in that could use its ports anyway. A controller alone is a part of something
-/// else, whose owner says what it opens.
+/// A service opens it by default if it admits no more users than the ports do. A controller without a supervisor is a part of
+/// something else, so its owner must ask for the door.
 #[must_use]
 pub fn opens_http(config: &Config) -> bool {
     match config.http.opening {
@@ -83,8 +83,8 @@ pub fn opens_http(config: &Config) -> bool {
     }
 }
 
-/// The endpoints that the controller of this machine binds: of several addresses and names, the first one that is one of this
-/// machine.
+/// The endpoints that the controller binds on this machine. Of several addresses and names, it binds the first one that belongs
+/// to this machine.
 fn own_endpoints(config: &Config) -> Result<(Option<String>, Option<String>), SocketError> {
     let controller = &config.controller;
     let Some(ways) = controller.first_way().and(controller.ways_of_requests()) else {
@@ -134,7 +134,7 @@ fn controller_socket(config: &Config) -> Option<PathBuf> {
     Some(std::path::absolute(&path).unwrap_or(path))
 }
 
-/// A warning about a socket that is the only endpoint and that libraries of ZeroMQ cannot reach.
+/// A warning if the socket is the only endpoint, and libraries of ZeroMQ cannot reach it.
 #[must_use]
 pub fn warning(config: &Config) -> Option<String> {
     let path = controller_socket(config).filter(|_| config.controller.requests.is_none())?;
@@ -148,15 +148,15 @@ pub fn warning(config: &Config) -> Option<String> {
     ))
 }
 
-/// The endpoint from which an agent receives broadcasts: on the same way as its requests. `None`: their content also comes
-/// with the answers to its heartbeats.
+/// The endpoint of an agent's broadcasts, by the same transport as its requests. With `None`, the answers to its heartbeats carry
+/// their content.
 fn broadcast_endpoint(config: &Config) -> Option<String> {
     let socket = agent_socket(config).map(|path| Address::Ipc(broadcast_socket(&path)).to_string());
     socket.or_else(|| config.controller.ways_of_broadcasts())
 }
 
-/// The endpoint at which a tool finds the controller. The tool uses it from a folder of its own, and may pass it on to
-/// other machines: `own` is the address of this machine.
+/// The endpoint at which a tool finds the controller. It does not depend on the current folder, because a tool runs in a folder
+/// of its own, nor on loopback, because a tool may pass it on to other machines. `own` is the address of this machine.
 ///
 /// # Errors
 /// When the current folder is unknown.
@@ -180,8 +180,7 @@ pub fn client(config: &Config, endpoint: &str) -> Result<Requester, SocketError>
     Requester::connect(endpoint, link_settings(config, endpoint)?)
 }
 
-/// The same for a client with many requests in flight. It also receives the broadcasts with this prefix, if their endpoint can be told
-/// from the address.
+/// As [`client`], for many requests in flight. It also subscribes to the broadcasts with this prefix, if their endpoint is known.
 ///
 /// # Errors
 /// As [`client`].
@@ -196,7 +195,7 @@ pub fn pipe(config: &Config, endpoint: &str, prefix: Option<&str>) -> Result<Pip
 pub fn broadcasts(config: &Config, endpoint: &str) -> Option<String> {
     match Address::parse(endpoint) {
         Ok(address @ Address::Ipc(_)) => Some(address.of_broadcasts().to_string()),
-        // The port of another service's broadcasts is not known.
+        // The broadcast port of another service is not known.
         _ => {
             let is_configured = config.controller.ways_of_requests().as_deref() == Some(endpoint);
             config.controller.ways_of_broadcasts().filter(|_| is_configured)
@@ -214,9 +213,9 @@ fn link_settings(config: &Config, endpoint: &str) -> Result<LinkSettings, Socket
     })
 }
 
-/// The keys with which a controller proves its identity to receivers of pushes that require CURVE: clients know it by this
-/// key. Without configured keys it uses a pair for as long as it runs, which only proves that it is still the same
-/// controller.
+/// The keys with which a controller identifies itself to receivers of pushes that require CURVE. Clients know the controller by
+/// the same key. Without configured keys, the controller makes a pair for as long as it runs, which only proves that it is still
+/// the same controller.
 ///
 /// # Errors
 /// When its key cannot be read.
@@ -242,7 +241,7 @@ fn server_keys(config: &Config) -> Result<Option<KeyFolder>, SocketError> {
     Ok(Some(keys))
 }
 
-/// Reads the keys that the configuration names, before anything that needs them is started.
+/// Reads the configured keys, so that a bad file is found before anything is started.
 ///
 /// # Errors
 /// For the first file that cannot be used.

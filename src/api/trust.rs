@@ -1,21 +1,21 @@
-//! Checks the folders of the configuration: only those are used that no other user owns or may write to, as ssh(1) requires
-//! for its keys. A user who can write there decides what the agents run, or can read submitted data.
+//! Checks the folders of the configuration. As ssh(1) does with its keys, llts refuses a folder that another user owns or may
+//! write to: that user could decide what the agents run, or read submitted data.
 //!
 //! | the folder, or one above it, | result |
 //! |---|---|
 //! | belongs to our user or to root | used |
-//! | belongs to the owner of the home in which root has started the service | used, with a warning: see below |
+//! | belongs to the owner of the home, if root runs the service | used, with a warning: see below |
 //! | belongs to another user | refused |
 //! | is writable by the group or by others | refused |
-//! | is above it and writable by others, but sticky as `/tmp` is, or writable by a group that root has set | used |
+//! | is above it and writable by others, but sticky like `/tmp`, or writable by its group, but owned by root | used |
 //!
-//! A group with its owner as the only member counts as that owner: many systems make one for each user, with folders
-//! writable by it.
+//! A group whose only member is the owner of the folder counts as the owner: many systems give each user such a group, and make
+//! folders group-writable.
 //!
-//! Root in the folder of another user is the usual case of a container with a mounted clone. The configuration is read from
-//! that folder, and relative paths start there, so its owner decides already what root runs.
+//! Root works in the folder of another user when a container mounts a clone. The configuration is read from that folder, and
+//! relative paths start there, so its owner already decides what root runs.
 //!
-//! A missing folder is made with mode 700 by the component that needs it; in this case the folders above it are checked.
+//! The component that needs a missing folder makes it with mode 700. In this case only the folders above it are checked.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt as _;
@@ -26,8 +26,8 @@ use nix::unistd::{Gid, Group, Uid, User};
 use crate::config::{Config, Exposure};
 use base::{Loopback, quoted_path};
 
-/// The mode bits for writing by others and by the group, and the sticky bit, which keeps users from renaming or removing
-/// files that are not theirs.
+/// The mode bits for writing by others and by the group, and the sticky bit, which keeps users from renaming or removing the
+/// files of others.
 const OTHERS_WRITE: u32 = 0o002;
 const GROUP_WRITE: u32 = 0o020;
 const STICKY: u32 = 0o1000;
@@ -39,11 +39,11 @@ pub struct Untrusted {
     key: &'static str,
     folder: PathBuf,
     what: String,
-    /// Includes the command between backticks.
+    /// The command that repairs it, in backticks, with what to do beside it.
     remedy: String,
 }
 
-/// A part of the service, by the folders it uses.
+/// A part of the service. It determines the folders to check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// It uses the store.
@@ -60,14 +60,14 @@ struct Trust {
     us: Uid,
     /// The owner of the current folder, which is the home, if root has started this process.
     host: Option<Uid>,
-    /// The user that stands for owners outside of a user namespace, root among them.
+    /// The user id that stands for all owners outside of the user namespace, including root.
     outside: Option<Uid>,
 }
 
 /// Checks the folders that a part of the service uses.
 ///
 /// # Errors
-/// For the first one that another user owns or may write to.
+/// For the first folder that another user owns or may write to.
 pub fn check(config: &Config, part: Part) -> Result<(), Untrusted> {
     let trust = Trust::of_this_process();
     let paths = &config.paths;
@@ -83,13 +83,13 @@ pub fn check(config: &Config, part: Part) -> Result<(), Untrusted> {
     used.iter().try_for_each(|(key, folder)| folder.map_or(Ok(()), |folder| trust.check(key, folder)))
 }
 
-/// Whether a folder made by llts belongs to its user alone.
+/// Whether only trusted users can write to a folder that llts has made.
 pub(crate) fn is_private(metadata: &Metadata) -> bool {
     let trust = Trust::of_this_process();
     trust.is_trusted(metadata) && metadata.mode() & (GROUP_WRITE | OTHERS_WRITE) == 0
 }
 
-/// Warnings about a part of a service that runs as this user, each as a sentence. Agents open no port.
+/// Warnings about a part of a service that runs as root, each as a sentence. Other users get none. Agents open no port.
 #[must_use]
 pub fn warnings(config: &Config, part: Part) -> Vec<String> {
     let trust = Trust::of_this_process();
@@ -138,11 +138,12 @@ impl Trust {
 
     fn check(&self, key: &'static str, folder: &Path) -> Result<(), Untrusted> {
         let Ok(written) = std::path::absolute(folder) else { return Ok(()) };
-        // The path as written, and with links resolved: a user who can write to a folder on either path decides, too.
+        // Both the path as written and the one with resolved links: write access to a folder on either of them is enough to
+        // decide what runs.
         let real = written.canonicalize().ok().filter(|real| *real != written);
         for path in [Some(written), real].into_iter().flatten() {
             for above in path.ancestors() {
-                // A folder that does not exist, or may not be seen, is made or refused by the component that needs it.
+                // The component that needs a missing or hidden folder makes or refuses it.
                 let Ok(metadata) = fs::metadata(above) else { continue };
                 let fault = self.fault(above, &metadata, above == path);
                 if let Some((what, remedy)) = fault {
@@ -195,7 +196,7 @@ fn has_access_list(folder: &Path) -> bool {
     rustix::fs::getxattr(folder, c"system.posix_acl_access", &mut [0_u8; 0]).is_ok()
 }
 
-/// The user that stands for all users unknown to a user namespace; `None` outside of one.
+/// The user id that stands for all users that the user namespace does not know; `None` outside of one.
 fn outside() -> Option<Uid> {
     let map = fs::read_to_string("/proc/self/uid_map").ok()?;
     let knows_all = map.split_whitespace().eq(["0", "0", "4294967295"]);

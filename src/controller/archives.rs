@@ -4,17 +4,18 @@
 //! |---|---|
 //! | `<sha-256>` | a version, or a file: complete, synced, and only ever replaced by the same bytes |
 //! | `incoming/<sha-256>` | the first part of a pushed version, or of a file that is put |
-//! | `incoming/<sha-256>-<connection>` | the same of a file of a client that may not send commands |
+//! | `incoming/<sha-256>-<connection>` | the same for a file of a client that may not send commands |
 //! | `incoming/<sha-256>.<digits>` | a file that a process of the same machine puts there itself; it is renamed when it is complete. On most file systems it has no name before that |
 //! | `<sha-256>.damaged` | a version whose bytes have changed; it is never served |
 //! | `log` | the pushed names, and those of the tools folder: a line for each change, appended and synced |
 //! | `.new` | a version that is being copied from the tools folder |
 //! | `.fetched-<sha-256>` | the first part of a file that comes from the [`mirror`] |
 //!
-//! A version appears under its name by one rename, after its digest was found right. Before the first byte of it is sent, it
-//! is read once in each life of the controller, and again when its file has changed or an agent has received other bytes. A
-//! large one is read in steps, between which other orders are carried out. One thread owns the folder ([`thread`]); which versions are there is the concern of the engine.
-//! Where other machines may lead the queue, a file or a name is told to be there when the mirror has it too.
+//! A version appears under its name by one rename, after its digest was found right. Before its first byte is sent, a version is
+//! read once in each life of the controller, and again when its file has changed or an agent has received other bytes. A large one
+//! is read in steps, between which other orders are carried out. One thread owns the folder ([`thread`]). The engine knows which
+//! versions are there. If other machines may lead the queue, a file or a name is reported as present only when the mirror has it
+//! too.
 
 mod defects;
 mod intake;
@@ -55,7 +56,7 @@ struct ArchiveStore {
     /// The controller's own tools folder.
     tools_dir: PathBuf,
     limits: Limits,
-    /// Free bytes of the disk below which nothing is put here.
+    /// Free bytes of the disk below which no file is put here.
     disk_reserve: u64,
     /// The versions that were found right, with their files then.
     verified: BTreeMap<ToolDigest, FileStamp>,
@@ -63,11 +64,11 @@ struct ArchiveStore {
     checking: BTreeMap<ToolDigest, (FileStamp, uploads::Upload)>,
     log: log::PushLog,
     uploads: uploads::Uploads,
-    /// Where other machines find what is here.
+    /// The place where other machines find these files.
     mirrored: Option<mirror::Mirrored>,
-    /// The files that are to be sent there beside other work.
+    /// The files that are sent there between other work.
     unsent: BTreeSet<ToolDigest>,
-    /// The tools of the tools folder whose archives are here, and could not be sent.
+    /// The tools of the tools folder whose archives are here, but could not be sent.
     unsent_tools: BTreeSet<ToolName>,
 }
 
@@ -147,7 +148,7 @@ impl ArchiveStore {
         Ok(files)
     }
 
-    /// What each name stands for beside the tools folder: what was pushed, and what the folders of other machines had.
+    /// The versions of all names outside of the tools folder: the pushed ones, and those that the folders of other machines had.
     fn names(&self) -> Vec<HeldTool> {
         let is_ours = |tool: &ToolName| self.tools_dir.join(tool.archive_name()).exists();
         let elsewhere = self.log.of_folder().filter(|held| *held.by != *self.by() && !is_ours(&held.name));
@@ -156,7 +157,7 @@ impl ArchiveStore {
         names.into_values().cloned().collect()
     }
 
-    /// The sentence of a disk that has no more room than its reserve.
+    /// The sentence about a disk that has no more room than its reserve.
     fn little_room(&self) -> Option<String> {
         let above = File::open(&self.dir).and_then(|dir| above_reserve(&dir, self.disk_reserve)).ok()?;
         let free = disk_room::free(&self.dir).filter(|_| above == 0)?;
@@ -180,7 +181,7 @@ impl ArchiveStore {
         Ok(())
     }
 
-    /// Sends a step of a file to the mirror. Whether that has all of it.
+    /// Sends a step of a file to the mirror. Returns whether the mirror has all of it.
     fn send(&mut self, digest: &ToolDigest) -> io::Result<bool> {
         let path = self.path(digest);
         self.mirrored.as_mut().map_or(Ok(true), |mirrored| mirrored.send(digest, &path))
@@ -192,13 +193,13 @@ impl ArchiveStore {
         Ok(())
     }
 
-    /// Sends a step of the files that only this folder has. Whether some are left.
+    /// Sends a step of the files that only this folder has. Returns whether some are left.
     fn send_on(&mut self) -> bool {
         let Some(&digest) = self.unsent.first() else { return false };
         match self.send(&digest) {
             Ok(false) => {}
             Ok(true) => drop(self.unsent.remove(&digest)),
-            // It was discarded meanwhile.
+            // The file was discarded meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => drop(self.unsent.remove(&digest)),
             Err(error) => {
                 ::log::warn!("the file {} is not sent to the store of the queue yet: {error}", digest.short());
@@ -209,7 +210,7 @@ impl ArchiveStore {
     }
 }
 
-/// What the `tool.toml` of an archive says and which paths it has, if an agent could run the archive.
+/// The `tool.toml` of an archive and the paths in it, if an agent could run the archive.
 ///
 /// # Errors
 /// The reason why none could, or the defect of the `tool.toml`.

@@ -56,7 +56,7 @@ impl<'a> Change<'a> {
         self.message.get_or_init(|| publish::encode_status(self.record))
     }
 
-    /// The message for those who may not see commands, if it is another one.
+    /// The message for receivers that may not see commands, if it differs.
     #[must_use]
     pub fn hidden_message(&self) -> Option<Vec<u8>> {
         task::has_command(self.record).then(|| {
@@ -114,7 +114,8 @@ pub trait Door {
     /// Delivers all sent messages, within about a second.
     fn close(self: Box<Self>);
 
-    /// The same, because another program takes the place of this one: returns the listener, which stays open for it.
+    /// Like [`Self::close`], but another program takes the place of this one. Returns the listener, which stays open for that
+    /// program.
     fn suspend(self: Box<Self>) -> Option<OwnedFd> {
         self.close();
         None
@@ -133,13 +134,13 @@ pub struct Address {
 }
 
 impl Address {
-    /// That of a request that no door has received.
+    /// The address of a request that no door has received.
     #[cfg(test)]
     pub(crate) fn of_no_door() -> Self {
         Self { door: 0, to: ReplyTo::of(Vec::new()), caller: Caller::UNKNOWN, sees_commands: true }
     }
 
-    /// Writes a reply for it. `has_command` says whether a task has a command, as far as that is known.
+    /// Encodes a reply for this address. `has_command` says whether a task has a command, as far as that is known.
     #[must_use]
     pub fn encode(
         &self,
@@ -175,7 +176,7 @@ pub struct Request {
 }
 
 impl Doors {
-    /// All connections.
+    /// The doors of a controller: the door of the ports, and all others.
     #[must_use]
     pub const fn new(zmtp: ZmtpDoor, others: Vec<Box<dyn Door>>, allow: AllowCommands) -> Self {
         Self { zmtp, others, allow }
@@ -268,7 +269,7 @@ impl Doors {
     /// [`Ports::suspend`](::zmtp::sockets::Ports::suspend).
     #[must_use]
     pub fn suspend(self) -> Suspension {
-        // Only that of HTTP has one.
+        // Only the door of HTTP has a listener.
         let http = self.others.into_iter().filter_map(Door::suspend).next();
         let mut suspension = self.zmtp.suspend();
         if let Some(http) = http {

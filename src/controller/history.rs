@@ -9,16 +9,16 @@
 //!
 //! No round is missing and none is there twice, wherever a controller is killed: the store has the task of a round until it is
 //! forgotten, and the [`Feed`] makes the commit that forgets it wait until the round is written. A controller that starts compares
-//! the rounds in its store with those in the files, by task and round, and adds the others ([`recovery`]). A batch of rows is one
-//! transaction; SQLite drops the part of a batch that a killed controller has written.
+//! the rounds in its store with those in the files, by task and round, and adds the missing ones ([`recovery`]). A batch of rows is
+//! one transaction; SQLite drops the part of a batch that a killed controller has written.
 //!
-//! Nothing waits for the history otherwise. If the disk is full, or rounds come faster than they are written, some are counted and
-//! left out; one line in the log and an incident tell of it, and the next start adds them.
+//! Apart from that commit, no work waits for the history. If the disk is full, or rounds come faster than they are written, some
+//! are counted and left out; one line in the log and an incident tell of it, and the next start adds them.
 //!
-//! A file has a log of its own (WAL) while it is open, so that neither a reader of the service nor `sqlite3` keeps the writer waiting,
-//! or the other way round. The writer has one file open, that of the day that it has written last. A question opens those of its time,
-//! one after the other, in a thread that answers one question at a time. Within this process SQLite alone may open these files: to close
-//! another descriptor of a file releases the locks that SQLite has on it.
+//! A file has a log of its own (WAL) while it is open, so that neither a reader of the service nor `sqlite3` keeps the writer
+//! waiting, nor the other way round. The writer has one file open, that of the day that it has written last. A question opens the
+//! files of its time, one after the other, in a thread that answers one question at a time. Within this process only SQLite may
+//! open these files: closing another descriptor of a file releases the locks that SQLite has on it.
 //!
 //! Files go as a whole, by age and by size ([`folder`]). When the writer or a reader meets a damaged file, the writer sets it aside and
 //! copies the readable rows into another one. Files of versions before SQLite are converted, one in each turn of the writer ([`old`]).
@@ -59,7 +59,7 @@ use base::{Incident, IncidentKind, Now, TaskRecord};
 use proc::background::Bell;
 use proc::incidents;
 
-/// Questions that may wait. A reader of large pages takes some tenths of a second for each.
+/// Maximum number of waiting questions. A reader of large pages takes some tenths of a second for each.
 const QUESTIONS_MAX: usize = 100;
 
 /// The limits of the history.
@@ -69,7 +69,7 @@ pub struct HistoryLimits {
     pub keep_days: u32,
     /// Bytes of all files: `HISTORY_KEEP_BYTES_MAX`.
     pub keep_bytes_max: u64,
-    /// Whether what is written survives a power failure.
+    /// Whether written rows survive a power failure.
     pub syncs: bool,
     /// Maximum number of rows in an answer.
     pub page_max: usize,
@@ -91,7 +91,7 @@ pub struct History {
 }
 
 impl History {
-    /// Adds what the files lack of the stored tasks, and starts the threads. Without days to keep there is only an empty end.
+    /// Adds the rounds of stored tasks that the files lack, and starts the threads. Without days to keep, this end has no threads.
     ///
     /// # Errors
     /// When descriptors or threads have run out.
@@ -165,7 +165,7 @@ impl History {
         Some(answer)
     }
 
-    /// Writes everything, and that the controller stops as it was told to. The [`Feed`] is gone at this time.
+    /// Writes everything, and notes that the controller stops as it was told to. The [`Feed`] must be gone by then.
     pub fn stop(mut self, now: Now) {
         incidents::listen(None);
         let Some(jobs) = self.jobs.take() else { return };

@@ -50,7 +50,7 @@ pub struct ControllerLink {
     controller: Arc<Bell>,
     /// Whether there are requests for which the bell has not rung.
     has_unflushed: Cell<bool>,
-    /// What the controller has told; disconnected once the thread is to end.
+    /// The messages of the controller; disconnected once the thread is to end.
     pub messages: Receiver<FromController>,
     /// Wakes the thread.
     pub bell: Arc<Bell>,
@@ -59,7 +59,7 @@ pub struct ControllerLink {
 }
 
 impl ControllerLink {
-    /// Hands over the request with this number, which its answer has. [`Self::flush`] sends it.
+    /// Hands over a request with this number, which its answer will have. [`Self::flush`] sends it.
     pub fn ask(&self, number: u64, request: Vec<u8>) {
         // A controller that has ended answers nothing.
         let _ = self.requests.send((number, request));
@@ -74,7 +74,7 @@ impl ControllerLink {
     }
 }
 
-/// The controller's end.
+/// The controller's end of the door.
 #[derive(Debug)]
 pub struct HostedDoor {
     /// The job of all tasks of the master.
@@ -135,7 +135,7 @@ impl HostedDoor {
     }
 
     fn tell(&mut self, message: FromController) {
-        // A thread that has ended, hears nothing.
+        // A thread that has ended hears nothing.
         if let Some(sender) = &self.messages
             && sender.send(message).is_ok()
         {
@@ -144,7 +144,7 @@ impl HostedDoor {
     }
 }
 
-/// Whether a change tells a master anything: to a master a task waits, has started, or has finished.
+/// Whether a change matters to a master, which distinguishes three states of a task: it waits, has started, or has finished.
 const fn concerns_a_master(state: &TaskState) -> bool {
     match state {
         TaskState::Waiting { .. } | TaskState::Preparing(_) | TaskState::Finished { .. } => true,

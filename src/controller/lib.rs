@@ -1,4 +1,4 @@
-//! The controller as a process: what comes in goes to the [`engine`], and what that decides is stored, sent and logged.
+//! The controller as a process: it passes all input to the [`engine`], and stores, sends and logs the engine's decisions.
 //!
 //! | module | content |
 //! |---|---|
@@ -11,10 +11,10 @@
 //!
 //! # States and events
 //!
-//! The states of tasks and agents are those of the engine. The process adds few of its own: it starts (the store is read, the ports are
-//! opened), serves, is in trouble (the store does not take what it is given; the engine refuses submits) and stops. Each turn of its loop
-//! waits for one event: a request, a commit, a deadline, a signal. The store commits in a thread of its own, one commit at a time, while
-//! turns go on.
+//! The states of tasks and agents are those of the engine. The process adds few of its own: it starts (the store is read, the ports
+//! are opened), serves, is in trouble (the store cannot be written; the engine refuses submits) and stops. Each turn of its loop
+//! waits for one event: a request, a commit, a deadline, a signal. The store commits in a thread of its own, one commit at a time,
+//! while turns go on.
 //!
 //! # Callers
 //!
@@ -22,7 +22,7 @@
 //! `lists` are such guests. The last two ask through a [`hosted::HostedDoor`], as any client does, and hold a
 //! [`Life`](api::guest::life::Life) for each run.
 //!
-//! # The way of a submit
+//! # The path of a submit
 //!
 //! 1. A [`door::Door`] receives a [`door::Call`]: a body, its sender, a return address.
 //! 2. [`process`] reads it with [`api::wire::requests::parse`], and checks the right of its sender with [`api::wire::rights::right_of`].

@@ -118,7 +118,7 @@ impl Metrics {
         registry.register("standbys", "Homes that wait to lead the queue", self.standbys.clone());
     }
 
-    /// How the queue stands that other machines share.
+    /// The state of the queue that other machines share.
     pub fn leads(&self, queue: &QueueView) {
         self.leading_since.set(i64::try_from(queue.since.micros() / 1_000_000).unwrap_or_default());
         self.standbys.set(i64::try_from(queue.standbys.len()).unwrap_or_default());

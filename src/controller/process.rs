@@ -96,7 +96,7 @@ pub fn run(
         History::start(&config.paths.state_dir, settings::history(config), clock::now(), &stored.tasks)?;
     store.tell_address(ports.requests())?;
     let controller = Controller::restore(settings::engine(config), rand::random(), clock::now(), stored);
-    // What only a scrape shows is measured only where there can be one.
+    // Measurements that only a scrape shows are made only if there can be a scrape.
     let metrics = transport::opens_http(config).then(|| {
         let (metrics, pushed) = Metrics::new();
         pusher.measure(pushed);
@@ -172,7 +172,7 @@ struct Service {
     page_bytes: PageBytes,
     metrics: Option<Arc<Metrics>>,
     commit_began: Mono,
-    /// Where other controllers may lead the queue.
+    /// The lease, if other controllers may lead the queue.
     lease: Option<Lease>,
     /// The records of the last commit.
     stored: Vec<Record>,
@@ -226,7 +226,7 @@ impl Service {
             self.stay_leader(now);
             self.sequencer.handle_push_room(|address| self.pusher.room(address));
             self.depart(now);
-            // After the answers that have waited for them.
+            // The records are freed after the answers that have waited for them.
             self.stored.clear();
             if signalled && let Some(ending) = self.ending(&signals.read(), config, reload) {
                 return Ok(ending);
@@ -275,7 +275,7 @@ impl Service {
                 match &message {
                     Message::Agent(_, of_agent) => {
                         self.doors.exempt(&to);
-                        // The first message of an agent is one.
+                        // The first message of an agent is a heartbeat.
                         if let FromAgent::Heartbeat(_) = of_agent {
                             self.doors.see_agent();
                         }

@@ -1,12 +1,12 @@
-//! The durable store: one transaction for the records of one turn or of several, in an SQLite file in `STATE_DIR` ([`FileStore`]) or
-//! in a PostgreSQL that several machines share ([`ServerStore`]).
+//! The durable store: one transaction for the records of one turn or of several, in an SQLite file in `STATE_DIR` ([`FileStore`])
+//! or in a PostgreSQL server that several machines share ([`ServerStore`]).
 //!
 //! While the controller runs, its memory is the authority; the store is read at the start only. From then on [`Writer`]
 //! owns it, on a thread of its own.
 //!
-//! A store that is damaged before its end is refused, and never silently shortened: neither a log that SQLite would stop
-//! reading too early ([`wal`]), nor one that was cut ([`promise`]), nor a row with a wrong checksum is accepted. [`Salvage`] makes a new store from the readable
-//! rest.
+//! A store that is damaged before its end is refused, and never silently shortened. Neither a log that SQLite would stop reading
+//! too early ([`wal`]), nor one that was cut ([`promise`]), nor a row with a wrong checksum is accepted. [`Salvage`] makes a new
+//! store from the readable rest.
 
 mod backup;
 mod checkpoint;
@@ -64,7 +64,7 @@ const FILE: &str = FILE_NAME;
 /// Accessible to its user only.
 const PRIVATE_MODE: u32 = 0o600;
 
-/// Rows after which the log is written back: some MiB of log, so that a start has little to read twice.
+/// Number of rows after which the log is written back: some MiB of log, so that a start has little to read twice.
 const CHECKPOINT_ROWS: usize = 2_000;
 
 /// The open store of a running controller.
@@ -73,7 +73,7 @@ pub struct FileStore {
     connection: Connection,
     checkpointer: Checkpointer,
     promise: Promise,
-    /// None with `DURABILITY = "process"`: after a power failure the log may be older than the note then.
+    /// `None` with `DURABILITY = "process"`: then the log may be older than the note after a power failure.
     teller: Option<Teller>,
     encoder: Encoder,
     rows_since_checkpoint: usize,
@@ -151,7 +151,7 @@ impl FileStore {
                 }
             }
             if count == 0 {
-                // A look whether the store can be written again: as it is, but written.
+                // To find out whether the store can be written again, this writes a page without changing it.
                 schema::touch(&transaction)?;
             }
             transaction.commit()
@@ -164,7 +164,7 @@ impl FileStore {
         Ok(())
     }
 
-    /// Starts writing the log back when it is long, and notes how long it is; call it between two commits.
+    /// Starts writing the log back when it is long, and notes its length; call it between two commits.
     ///
     /// A log that is written back completely starts over at its beginning: its file stops growing, and a commit does not
     /// change its size.
@@ -213,8 +213,8 @@ impl Drop for FileStore {
     }
 }
 
-/// Reads the store of a folder without changing it, also while a controller runs: each task, in the order of the ids.
-/// Checks the whole file first. Returns the number of tasks.
+/// Reads the store of a folder without changing it, even while a controller runs: each task, in the order of the ids. Checks the
+/// whole file first. Returns the number of tasks.
 ///
 /// # Errors
 /// When there is no store, or it is damaged or of a newer version.
@@ -242,11 +242,11 @@ pub fn inspect(state_dir: &Path, mut each: impl FnMut(TaskRecord)) -> Result<usi
     Ok(count)
 }
 
-/// Checks, also while a controller runs, that the store of a folder is not of a newer version than this program knows. A
-/// store that is missing will be made.
+/// Checks that the store of a folder is not of a newer version than this program knows, even while a controller runs. A store that
+/// is missing will be made.
 ///
 /// # Errors
-/// When it is, or cannot be read.
+/// When it is of a newer version, or cannot be read.
 pub fn check_version(state_dir: &Path) -> Result<(), StoreError> {
     let path = state_dir.join(FILE);
     if !path.exists() {
@@ -277,7 +277,7 @@ pub fn bytes(state_dir: &Path) -> u64 {
     ENDS.into_iter().map(size).sum()
 }
 
-/// Lets SQLite say with each commit how long the log is.
+/// Lets SQLite report the length of the log with each commit.
 fn tell_ends(connection: &mut Connection, path: &Path) -> Result<Teller, StoreError> {
     let noted = Teller::new(path).map_err(|source| StoreError::Note { path: path.to_owned(), source })?;
     let frames = noted.frames();
@@ -322,7 +322,7 @@ fn torn_at(path: &Path) -> Result<Option<u64>, StoreError> {
     }
 }
 
-/// The same as [`torn_at`], beside a controller that may be writing: only damage that is found twice counts.
+/// Like [`torn_at`], while a controller may be writing: only damage that is found twice counts.
 fn torn_at_for_reader(path: &Path) -> Result<(), StoreError> {
     let mut before = None;
     loop {
@@ -355,7 +355,7 @@ fn keep_private(path: &Path) {
 /// The longest path of a store that SQLite opens, with the ends of the files beside it.
 const PATH_BYTES_MAX: usize = 500;
 
-/// SQLite says no more than that it cannot open a file with a longer path.
+/// Refuses a longer path. SQLite would say only that it cannot open the file.
 fn check_length(path: &Path) -> Result<(), StoreError> {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let bytes = absolute.as_os_str().len();

@@ -20,7 +20,7 @@ use tool_reads::ToolReads;
 struct Postponed {
     ticket: Ticket,
     request: Request,
-    /// The connected steps of a graph, if that was done before.
+    /// The steps of the graph, if they have been connected already.
     plan: Option<Arc<Graph>>,
 }
 
@@ -35,9 +35,9 @@ pub(crate) struct Archives {
     pub(crate) reads: ToolReads,
     /// The identity of the controller's own tools folder, for agents.
     folder: Option<Arc<str>>,
-    /// The identity of the folder of the store, for those that have files to put there.
+    /// The identity of the folder of the store, for senders on the same machine that put files there.
     store: Option<Arc<str>>,
-    /// The files for whose lack the last submit of a connection was refused, if its sender may not send commands.
+    /// The missing files for which the last submit of a connection was refused, if its sender may not send commands.
     expected: BTreeMap<ConnectionId, BTreeSet<ToolDigest>>,
 }
 
@@ -47,22 +47,22 @@ impl Archives {
         self.folder.as_ref()
     }
 
-    /// The identity of the folder of the store, for those that have files to put there.
+    /// The identity of the folder of the store, for senders on the same machine that put files there.
     pub(crate) const fn store(&self) -> Option<&Arc<str>> {
         self.store.as_ref()
     }
 
-    /// A submit on this connection was refused for the lack of these files. Its sender may not send commands.
+    /// A submit on this connection was refused because these files are missing. Its sender may not send commands.
     pub(crate) fn expect(&mut self, connection: ConnectionId, missing: BTreeSet<ToolDigest>) {
         self.expected.insert(connection, missing);
     }
 
-    /// Whether the last submit on this connection was refused for the lack of this file.
+    /// Whether the last submit on this connection was refused because this file is missing.
     pub(crate) fn is_expected(&self, connection: ConnectionId, digest: &ToolDigest) -> bool {
         self.expected.get(&connection).is_some_and(|files| files.contains(digest))
     }
 
-    /// A connection is gone. Whether a file was expected on it.
+    /// A connection is gone. Returns whether a file was expected on it.
     pub(crate) fn expect_no_more(&mut self, connection: ConnectionId) -> bool {
         self.expected.remove(&connection).is_some()
     }

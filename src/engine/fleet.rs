@@ -1,5 +1,5 @@
-//! The agents: free, parked, busy or lost. [`assign`] chooses a task for an agent, [`adopt`] handles runs that agents had before this
-//! start, and [`contact`] silent agents and their return.
+//! The agents: free, parked, busy or lost. [`assign`] chooses a task for an agent. [`adopt`] handles runs that agents had before
+//! this start. [`contact`] handles silent agents and their return.
 
 pub(crate) mod adopt;
 pub(crate) mod agent;
@@ -44,23 +44,23 @@ pub(crate) struct Fleet {
     counts: AgentCounts,
     /// The agents that get no more tasks, whether they are registered or not.
     pub(crate) drained: BTreeSet<AgentId>,
-    /// Agents that are denied something with each heartbeat, with the process that was noted.
+    /// Agents that are denied something with each heartbeat, each with the process for which that was noted.
     denied: BTreeMap<AgentId, Session>,
     /// The void runs of exclusive tasks whose leases have not expired.
     pub(crate) expiring: BTreeMap<TaskId, Expiring>,
-    /// Whether the silence of the agents may be that of the controller.
+    /// Whether the controller may be cut off itself while its agents seem silent.
     suspicion: Suspicion,
     /// The number of the last list.
     last_list: u64,
-    /// Whether tasks that wait for their children have all agents that could run these.
+    /// Whether tasks that wait for their children occupy every agent that could run these children.
     slots_are_held: bool,
 }
 
-/// Denied agents that are remembered. Beyond them, one may be noted a second time.
+/// Maximum number of denied agents that are remembered. Beyond it, an agent may be noted twice.
 const DENIED_MAX: usize = 1000;
 
 impl Fleet {
-    /// Without an agent. The first list has the number behind `last_list`.
+    /// A fleet without agents. Its first list has the number after `last_list`.
     pub(crate) fn with_lists_behind(last_list: u64) -> Self {
         Self {
             agents: BTreeMap::new(),
@@ -102,7 +102,8 @@ impl Fleet {
         self.slot(id).unwrap_or(Slot::Free)
     }
 
-    /// An agent is denied something with each of its heartbeats: all for its version, or commands; true for the first one of its process.
+    /// Notes that an agent is denied something with each heartbeat: everything because of its version, or only commands. True for
+    /// the first time in its process.
     pub(crate) fn note_denied(&mut self, id: &AgentId, session: Session) -> bool {
         if self.denied.len() >= DENIED_MAX {
             self.denied.clear();
@@ -165,7 +166,7 @@ impl Fleet {
         }
     }
 
-    /// An agent, for a change that moves it between no lists of agents: that of its list of tasks.
+    /// An agent, for a change that leaves it in the same lists of agents, such as a change of its list of tasks.
     pub(crate) fn get_mut(&mut self, id: &AgentId) -> Option<&mut Agent> {
         self.agents.get_mut(id)
     }
@@ -174,7 +175,7 @@ impl Fleet {
         self.agents.iter()
     }
 
-    /// Updates the time of an agent's last message. A pause before it that is longer than `pause_max` was a silence.
+    /// Updates the time of an agent's last message. If the pause before it was longer than `pause_max`, it counts as a silence.
     pub(crate) fn note_sign_of_life(&mut self, now: Now, id: &AgentId, pause_max: Duration) {
         if let Some(agent) = self.agents.get_mut(id) {
             if now.mono.since(agent.contact.heard) > pause_max {
@@ -194,13 +195,13 @@ impl Fleet {
         }
     }
 
-    /// Whether an agent has a newer connection than this one. Without numbers in its heartbeats nothing tells.
+    /// Whether an agent has a newer connection than this one. False if its heartbeats have no numbers, because nothing else tells.
     pub(crate) fn has_newer_connection(&self, id: &AgentId, connection: ConnectionId) -> bool {
         let newest = self.get(id).and_then(|agent| agent.contact.newest_beat);
         newest.is_some_and(|(_, newest)| newest != connection)
     }
 
-    /// The address of the machine of an agent, if that is another one than this.
+    /// The address of an agent's machine, if it is not this machine.
     pub(crate) fn host(&self, id: &AgentId) -> Option<HostAddress> {
         self.agents.get(id)?.about.host
     }

@@ -1,5 +1,4 @@
-//! The table of step graphs. A graph is owned here beside the tasks of its steps; how its effects become tasks is the concern of
-//! [`steps`].
+//! The table of step graphs. It owns the graphs beside the tasks of their steps. [`steps`] turns the effects of a graph into tasks.
 //!
 //! A graph is the root of the family of its tasks, so that they are forgotten together. Its place in that family is an id that no
 //! task has ([`root`]).
@@ -21,10 +20,10 @@ use base::{
     StepIndex, StepName, StepPlace, StepTask, StepView, TaskId, TaskRole, ToolDigest, ToolName, Wall, words,
 };
 
-/// Effects of graphs that one turn carries out. The start of a task takes some microseconds, with its record.
+/// Maximum number of effects of graphs in one turn. The start of a task takes some microseconds, including its record.
 const SLICE: usize = 300;
 
-/// Effects of one graph before others get their turn.
+/// Maximum number of effects of one graph before others get their turn.
 const TURN: usize = 50;
 
 /// A graph with its run.
@@ -40,7 +39,7 @@ pub(crate) struct OwnedGraph {
     entries: u32,
     /// The tasks of its slots.
     pub(crate) tasks: BTreeMap<StepTask, TaskId>,
-    /// The locations of inputs that all tasks of a step and role find alike.
+    /// The locations of inputs that are the same for all tasks of a step and role.
     inputs: BTreeMap<(StepIndex, u32), Arc<[Arc<str>]>>,
     /// Bytes of memory that its document costs.
     pub(crate) bytes: usize,
@@ -140,7 +139,7 @@ impl Graphs {
         Some(graph)
     }
 
-    /// The end of a graph has been carried out. Returns the versions that it had pinned, the first time.
+    /// The end of a graph has been carried out. The first call returns the versions that the graph had pinned.
     pub(crate) fn note_end(&mut self, id: GraphId) -> Option<BTreeMap<ToolName, ToolDigest>> {
         let graph = self.graphs.get_mut(&id).filter(|graph| !graph.has_ended)?;
         graph.has_ended = true;
@@ -191,7 +190,7 @@ impl Graphs {
         Some((id, TURN.min(self.left)))
     }
 
-    /// So much of the work of this turn is done.
+    /// Deducts this work from the share of the turn.
     pub(crate) const fn spend(&mut self, work: usize) {
         self.left = self.left.saturating_sub(work);
     }
@@ -211,7 +210,7 @@ impl Graphs {
 }
 
 impl OwnedGraph {
-    /// A graph that begins. `plan` are the connected steps of its document.
+    /// A graph that begins. `plan` has the connected steps of its document.
     pub(crate) fn new(id: GraphId, at: Wall, accepted: AcceptedGraph, plan: Arc<Graph>) -> Self {
         let run = GraphRun::new(plan, accepted.partitions_max, at);
         Self::with(id, at, accepted, run, 0)
@@ -252,7 +251,7 @@ impl OwnedGraph {
         Record::GraphEntry(self.id, self.entries, text.into())
     }
 
-    /// The numbers of a task by its names.
+    /// The slot of a task, given the names of its place.
     pub(crate) fn slot(&self, place: &StepPlace) -> Option<StepTask> {
         let graph = self.run.scheduler().graph();
         let step = graph.named(&place.step)?;
@@ -266,7 +265,7 @@ impl OwnedGraph {
         Some(StepTask { step, role, number: place.partition })
     }
 
-    /// The names of a task by its numbers.
+    /// The names of the place of a task, given its slot.
     pub(crate) fn place(&self, slot: StepTask) -> StepPlace {
         let plan = self.run.scheduler().graph().step(slot.step);
         let prepares = match slot.role {
@@ -281,7 +280,7 @@ impl OwnedGraph {
         self.accepted.steps.get(step.at())?.as_ref()
     }
 
-    /// The locations that a task finds, by the inputs of its role.
+    /// The locations that a task finds at each input of its role.
     pub(crate) fn inputs_of(&mut self, slot: StepTask) -> BTreeMap<PortName, Arc<[Arc<str>]>> {
         let Self { run, inputs, .. } = self;
         let graph = Arc::clone(run.scheduler().graph());
@@ -295,7 +294,7 @@ impl OwnedGraph {
             let list: Arc<[Arc<str>]> = if is_own(input) {
                 run.input(slot, input).into()
             } else {
-                // All upstream steps of it have ended, so that the list does not change.
+                // All its upstream steps have ended, so the list is final.
                 Arc::clone(inputs.entry((slot.step, input)).or_insert_with(|| run.input(slot, input).into()))
             };
             (plan.inputs[input as usize].name.clone(), list)
@@ -309,7 +308,7 @@ impl OwnedGraph {
         of_step.iter().for_each(|key| drop(self.inputs.remove(key)));
     }
 
-    /// The outcome of a task that would end as the graph has.
+    /// The outcome of a task that ends as the graph has ended.
     pub(crate) fn outcome(&self) -> Option<Outcome> {
         match self.run.status() {
             GraphStatus::Running => None,
@@ -371,7 +370,7 @@ impl OwnedGraph {
         (view, tasks().take(StepView::TASKS_MAX).collect())
     }
 
-    /// Whether it was submitted with the same document and the same fields.
+    /// Whether the graph was submitted with the same document and the same fields.
     pub(crate) fn is_submitted_as(&self, other: &AcceptedGraph) -> bool {
         let (ours, theirs) = (&self.accepted.fields, &other.fields);
         let has = |(name, value): (&str, &Scalar)| ours.get(name) == Some(value);

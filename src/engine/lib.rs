@@ -22,7 +22,7 @@
 //! | part | owns |
 //! |---|---|
 //! | [`Settings`] | the configuration |
-//! | [`mode`] | whether tasks are taken and handed out: stop, pause, trouble of the store, a store older than the agents know |
+//! | [`mode`] | whether tasks are accepted and handed out: a stop, a pause, a store that cannot be written, a store that is older than what agents know |
 //! | [`tasks`] | the records with their indexes, families and ids. [`tasks::change`] is the one way to change a record; [`tasks::transition`] has the phases, [`tasks::verdict`] decides on another round |
 //! | [`queue`] | the order of the waiting tasks, the gates, and the sets of tools |
 //! | [`fleet`] | the agents and their slots: [`fleet::assign`], [`fleet::adopt`] after a restart of the controller, [`fleet::contact`] for silent agents and their return, [`fleet::lists`], [`fleet::leases`], and for tools that stay `fleet/warm.rs` |
@@ -32,19 +32,21 @@
 //! | [`readers`] | the requests that are answered later: parked queries, searches, outputs |
 //! | [`turn`] | the consequences of the present event: effects, deadlines, log lines, incidents |
 //!
-//! The parts meet in [`requests`], which has a file for each request, and in [`Controller::handle_timeout`]. [`mod@graph`] is an engine of
-//! its own: when the tasks of each step start, made again after a restart from its document and its [`base::GraphEntry`]s.
+//! The parts meet in [`requests`], which has a file for each request, and in [`Controller::handle_timeout`]. [`mod@graph`] is an
+//! engine of its own. It decides when the tasks of each step start, and is rebuilt after a restart from its document and its
+//! [`base::GraphEntry`]s.
 //!
 //! # Callers
 //!
-//! `controller::process` feeds it with what comes in and carries out its effects. The simulation of `tests/it/simulation` does the same on
+//! `controller::process` feeds it all input and carries out its effects. The simulation of `tests/it/simulation` does the same on
 //! virtual time. `src/controller/lib.rs` follows a submit through both.
 //!
 //! # Cost
 //!
-//! A submit, a dispatch, a report and a timer are O(log n) in tasks and agents. If tasks require tags, they are also linear in the
-//! different sets of tags among the idle agents; if agents differ in tools, in the different sets of tools among all agents. A request
-//! that looks at many tasks or agents is a search: one slice of work per turn, with connections in turn ([`readers::scan`]).
+//! A submit, a dispatch, a report and a timer are O(log n) in tasks and agents. They are also linear in the number of different tag
+//! sets of idle agents if tasks require tags, and in the number of different tool sets of all agents if agents differ in tools. A
+//! request that looks at many tasks or agents is a search: it does one slice of work per turn, and connections take turns
+//! ([`readers::scan`]).
 
 mod archives;
 mod fleet;
@@ -95,7 +97,7 @@ use tasks::Tasks;
 use turn::Turn;
 use turn::batch_delay;
 
-/// How often moments on the wall clock are checked: the clock may jump, so a moment far away is not trusted.
+/// The longest wait for a moment on the wall clock before that clock is read again, because it may jump.
 const LOOK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The engine's part of the configuration.
@@ -105,7 +107,7 @@ pub struct Settings {
     pub heartbeat_interval: Duration,
     /// The silence after which an agent is lost: [`silence_of_cut`] of `AGENT_LOST_AFTER`.
     pub lost_after: Duration,
-    /// Time that an agent needs to end a run, unless it reports its own: [`base::lease::kill_budget`].
+    /// The time that an agent needs to end a run, unless it reports its own: [`base::lease::kill_budget`].
     pub kill_budget: Duration,
     /// Maximum number of waiting tasks: `WAITING_TASKS_MAX`.
     pub waiting_max: usize,
@@ -147,7 +149,7 @@ pub struct Settings {
     pub part_bytes_max: u64,
     /// The time that a run gets to finish when its step ends early: `STEP_GRACE`.
     pub step_grace: Duration,
-    /// The time in which an agent starts the tasks of a list, and the longest sum of their expected runs: `LIST_TIME_MAX`.
+    /// The time within which an agent may start the tasks of a list, and the maximum sum of their expected runs: `LIST_TIME_MAX`.
     pub list_time_max: Duration,
     /// Maximum number of tasks in a list: `LIST_TASKS_MAX`.
     pub list_tasks_max: usize,
@@ -185,7 +187,8 @@ impl Controller {
             mode: Mode::of_start(id),
             tasks: Tasks::new(random),
             queue: Queue::default(),
-            // Different for each start, as far as possible, so that an agent that was here before means no list of this one.
+            // Different for each start, with high probability. So the list numbers that an agent remembers from an earlier
+            // controller match none here.
             fleet: Fleet::with_lists_behind(id / 2),
             relations: Relations::numbered_from(id),
             graphs: Graphs::default(),
@@ -200,7 +203,7 @@ impl Controller {
         self.mode.store_trouble = trouble;
     }
 
-    /// Whether there is a command among these tasks, if one of them is known.
+    /// Whether this task, or any task of this job, has a command; `None` if the task or job is not known.
     #[must_use]
     pub fn has_command(&self, repeated: Repeated<'_>) -> Option<bool> {
         match repeated {
@@ -233,13 +236,13 @@ impl Controller {
         }
     }
 
-    /// The end of every event: every task that can start does, and the deadline is set for the next change by time.
+    /// Ends every event: starts every task that can start, and sets the deadline for the next change that time alone brings.
     fn settle(&mut self, now: Now) {
         loop {
             self.settle_graphs(now);
             self.settle_relations(now);
             self.dispatch(now);
-            // A task may have ended because of its time, just before it would have been handed out.
+            // A task may have run out of time right before it would have been handed out.
             if !self.relations.backlog.has_work() && !self.graphs.has_work() {
                 break;
             }
@@ -259,7 +262,7 @@ impl Controller {
         self.turn.take_log()
     }
 
-    /// What happened to the service since the last call, for the history: each as a sentence.
+    /// The incidents since the last call, for the history: each as a sentence.
     pub fn take_incidents(&mut self) -> Vec<(IncidentKind, String)> {
         self.turn.take_incidents()
     }
@@ -290,7 +293,7 @@ impl Controller {
     }
 
     fn do_what_is_due(&mut self, now: Now) {
-        // A search sets its deadline anew at once, so each reason is handled once per call only.
+        // A search sets its next deadline at once, so each reason is handled once per call only.
         let (mut scanned, mut looks) = (false, false);
         while let Some(timer) = self.turn.pop_due(now.mono) {
             match timer {
@@ -312,7 +315,7 @@ impl Controller {
                 Timer::Slots => self.look_at_slots(now),
                 Timer::ApplyWait(agent) => self.unpark(&agent),
                 Timer::QueryWait(ticket) => self.end_query_wait(now, ticket),
-                // It sees what the others do.
+                // Done last, so that the look sees the changes of the other timers.
                 Timer::Look => looks = true,
                 Timer::OutputWait(ticket) => self.end_output_wait(ticket),
                 Timer::ToolDiscard(digest) => self.discard_tool(digest),

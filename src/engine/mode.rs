@@ -1,4 +1,4 @@
-//! Whether this controller takes tasks and gives them out, and why not.
+//! Whether this controller accepts tasks and hands them out, and why not.
 
 pub(crate) mod idle;
 pub(crate) mod outdated;
@@ -7,7 +7,7 @@ use api::wire::requests::status::QueueView;
 use base::Wall;
 use outdated::Start;
 
-/// A pause of the service that a client repeats.
+/// A pause of the service that lasts only as long as a client repeats it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Paused {
     pub(crate) since: Wall,
@@ -27,7 +27,7 @@ pub(crate) struct Mode {
     pub(crate) paused: Option<Paused>,
     /// Why no submit can be accepted, while the store cannot be written.
     pub(crate) store_trouble: Option<String>,
-    /// The sentence of a disk that has no more room than its reserve.
+    /// The sentence about a disk that has no more room than its reserve.
     pub(crate) little_room: Option<String>,
     /// The queue, if other machines share it.
     pub(crate) queue: Option<QueueView>,
@@ -39,7 +39,7 @@ impl Mode {
         Self { start: Start::new(id), ..Self::default() }
     }
 
-    /// Why this controller gives out no tasks and takes none, if another one has its agents.
+    /// Why this controller hands out no tasks and accepts none, if another one has its agents.
     pub(crate) fn outdated(&self) -> Option<&str> {
         self.start.outdated.as_deref()
     }

@@ -4,16 +4,16 @@
 //! |---|---|
 //! | held | a client releases it |
 //! | blocked | the last of its terms is met: `__AFTER__` |
-//! | suspected | the controller does not suspect itself any more: its run may go on at its silent agent ([`crate::fleet::contact`]) |
+//! | suspected | the controller stops suspecting itself: its run may go on at its silent agent ([`crate::fleet::contact`]) |
 //! | delayed | its moment: `__START_AFTER__`, the delay of a retry, a defer |
-//! | ready | an agent takes it; higher priority first, then the older task. It may change its line meanwhile, when it may go to an agent again whose disk was full |
+//! | ready | an agent takes it; higher priority first, then the older task. It may change its line meanwhile, once an agent whose disk was full may get it again |
 //!
-//! Tasks with equal requirements (gates, tags, a lease) wait in one line. A line is open while every one of its gates lets
-//! one more task pass; of the open lines, the one with the best head comes first. So a task whose gate is closed does not
-//! hold up a task that does not name that gate. Within a line, each tool has a lane of its own ([`lanes`]), and an
-//! agent gets the best task of the lanes that its set of tools serves: each present set has its own list of the open lines.
-//! Cost: O(log n) in the tasks, for each set that contains the tool. A choice looks at the open lines in their order until
-//! one fits; their number is that of the different requirements, which is limited.
+//! Tasks with equal requirements (gates, tags, a lease) wait in one line. A line is open while every one of its gates lets one more
+//! task pass; of the open lines, the one with the best head comes first. So a closed gate holds up only the tasks that name it.
+//! Within a line, each tool has a lane of its own ([`lanes`]), and an agent gets the best task of the lanes that its set of tools
+//! serves: each present set has its own list of the open lines. Cost: O(log n) in the tasks, for each set that contains the tool. A
+//! choice looks at the open lines in their order until one fits; their number is that of the different requirements, which is
+//! limited.
 
 pub(crate) mod gate;
 pub(crate) mod gates;
@@ -74,7 +74,7 @@ impl Queue {
         self.bytes
     }
 
-    /// Number of different requirements among waiting tasks, unless these are one of them.
+    /// Number of different requirements among waiting tasks, or 0 if these are one of them.
     pub(crate) fn other_needs(&self, needs: &Requirements) -> usize {
         if self.lines.contains_key(needs) { 0 } else { self.lines.len() }
     }

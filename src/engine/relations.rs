@@ -7,9 +7,9 @@
 //! | a term cannot be met | its task ends as SKIPPED, which is an end for the tasks that wait for that one |
 //! | too many tasks of a job fail | its waiting tasks end as SKIPPED |
 //!
-//! One end may concern any number of tasks, so the consequences are a queue of work, of which each turn does a slice. The
-//! queue is not stored: a restart judges every unmet term by the present state of the tasks. A finished task is not forgotten
-//! before its end has been worked off.
+//! One end may concern any number of tasks, so the consequences are a queue of work, and each turn does a slice of it. The queue is
+//! not stored: a restart judges every unmet term by the present state of the tasks. A finished task is not forgotten before its end
+//! has been worked off.
 
 pub(crate) mod dependants;
 pub(crate) mod end_logs;
@@ -34,18 +34,18 @@ use dependants::{Dependants, Edge};
 use end_logs::EndLogs;
 use jobs::{Job, Jobs};
 
-/// Tasks that one turn changes. Each takes some microseconds, with its record and its push.
+/// Maximum number of tasks that one turn changes. Each takes some microseconds, with its record and its push.
 const SLICE: usize = 200;
 
-/// What tasks have to do with one another: their jobs, and those that wait for others.
+/// The relations between tasks: their jobs, and the tasks that wait for others.
 #[derive(Debug)]
 pub(crate) struct Relations {
     pub(crate) jobs: Jobs,
     /// The terms that waiting tasks wait for.
     pub(crate) dependants: Dependants,
-    /// The waiting tasks that have met terms since they were stored. A restart judges these again by the tasks that they
-    /// name, so they are stored only before one of those is forgotten: a record has as many terms as it waits for, and
-    /// storing it with each of them would cost the square of that.
+    /// Waiting tasks with terms that were met since the task was stored. A restart judges these terms again by the tasks that they
+    /// name, so the waiting tasks are stored only before one of those is forgotten. To store a record for each term that is met
+    /// would cost the square of the number of terms, because the record contains all of them.
     met_unstored: BTreeSet<TaskId>,
     pub(crate) backlog: Backlog,
     /// The ends of the jobs that clients read.
@@ -53,7 +53,7 @@ pub(crate) struct Relations {
 }
 
 impl Relations {
-    /// Without a job. No earlier controller has numbered the logs of ends from here.
+    /// Relations without a job. `number` is one from which no earlier controller has numbered its logs of ends.
     pub(crate) fn numbered_from(number: u64) -> Self {
         Self {
             jobs: Jobs::default(),
@@ -72,12 +72,12 @@ impl Relations {
         self.jobs.get_mut(name)
     }
 
-    /// A waiting task has met a term, and is not stored for it.
+    /// A term of a waiting task is met, and the task is not stored for that.
     pub(crate) fn note_met(&mut self, task: TaskId) {
         self.met_unstored.insert(task);
     }
 
-    /// The waiting tasks that have met terms since they were stored.
+    /// The waiting tasks with terms that were met since the task was stored.
     pub(crate) fn take_met(&mut self) -> BTreeSet<TaskId> {
         std::mem::take(&mut self.met_unstored)
     }
@@ -114,7 +114,7 @@ impl Backlog {
         !self.ends.is_empty()
     }
 
-    /// Whether this turn is to do more of it.
+    /// Whether this turn is to do more of this work.
     pub(crate) fn has_work(&self) -> bool {
         self.left > 0 && !self.is_empty()
     }
@@ -143,7 +143,7 @@ struct Stop {
     until: TaskId,
 }
 
-/// What can become of a term.
+/// The fate of a term.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Met,
@@ -155,7 +155,7 @@ pub(crate) enum Fate {
 }
 
 impl Controller {
-    /// What can become of a term of this task, by the present state of its subject.
+    /// The fate of a term of this task, by the present state of its subject.
     pub(crate) fn fate(&self, dependant: TaskId, term: &Term) -> Fate {
         match &term.of {
             Prior::Task(task) => match self.tasks.get(*task).map(|record| &record.state) {
@@ -214,8 +214,8 @@ impl Controller {
             })
     }
 
-    /// A finished task is to wait again: also for its terms, if it has never got past them. Those whose subject is not known
-    /// any more stay as they are.
+    /// A finished task is to wait again. It also waits for its terms again, if it has never got past them. Terms whose subject is
+    /// not known any more stay as they are.
     pub(crate) fn renew_terms(&mut self, task: TaskId) {
         let Some(record) = self.tasks.get(task).filter(|record| !record.unmet.is_empty()) else { return };
         let is_unmet =
@@ -239,7 +239,7 @@ impl Controller {
         }
     }
 
-    /// Applies the fate of a term. False if its task has ended by it.
+    /// Applies the fate of a term. False if that has ended the task.
     fn decide(&mut self, now: Now, edge: Edge, fate: Fate) -> bool {
         let why = match fate {
             Fate::Open => return true,
@@ -310,7 +310,7 @@ impl Controller {
         }
     }
 
-    /// Decides one term that an end has decided. False if there is no end.
+    /// Decides the next term that an ended task affects. False if no end is left.
     fn work_off_end(&mut self, now: Now) -> bool {
         let Some(end) = self.relations.backlog.ends.front() else { return false };
         let (task, outcome, dependants) = (end.task, end.outcome, &self.relations.dependants);
@@ -420,7 +420,7 @@ impl Controller {
         }
     }
 
-    /// Checks that a task waits only for what can still happen, and that no stopped job has waiting tasks.
+    /// Checks that a task waits only for ends that can still happen, and that no stopped job has waiting tasks.
     pub(crate) fn check_relations(&self) {
         if !self.relations.backlog.is_empty() {
             assert!(self.turn.has_timer(&Timer::Relations), "the consequences of an end are never carried out");
@@ -438,7 +438,7 @@ impl Controller {
     }
 }
 
-/// What becomes of a term by the end of one task, or of one graph.
+/// The fate of a term after the end of one task, or of one graph.
 fn fate_by(wanted: Wanted, subject: fmt::Arguments<'_>, outcome: Outcome) -> Fate {
     if wanted.is_met_by(outcome) {
         return Fate::Met;

@@ -150,7 +150,7 @@ impl Controller {
 
     fn hear(&mut self, now: Now, ticket: Ticket, sender: &Sender, message: FromAgent) -> Answer {
         match &message {
-            // Without a session nothing tells one process from the next one, which begins to count anew.
+            // Without a session, nothing tells one process from the next one, which begins to count anew.
             FromAgent::Heartbeat(Heartbeat { beat: Some(beat), .. }) if sender.session != Session::default() => {
                 self.fleet.note_beat(&sender.agent, beat.number, ticket.connection);
             }

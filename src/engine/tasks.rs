@@ -1,5 +1,5 @@
-//! The tasks: their records with the indexes, their families, and their ids. [`change`] is the one way to change a record, so that no
-//! index is missed.
+//! The tasks: their records with the indexes, their families, and their ids. [`change`] is the only way to change a record, so that
+//! no index is missed.
 
 pub(crate) mod acknowledge;
 pub(crate) mod change;
@@ -43,7 +43,7 @@ pub(crate) struct Tasks {
     pub(crate) retained: RetainedFamilies,
     /// The end-before times of unfinished tasks.
     end_before: BTreeSet<(Wall, TaskId)>,
-    /// The moments that the deadline of the calendar was set for.
+    /// The moments for which the deadline of the calendar was set.
     planned: Plan,
     /// The tasks whose runs are out of contact, by their agents.
     silent: BTreeSet<(AgentId, TaskId)>,
@@ -76,7 +76,7 @@ impl Ids {
 }
 
 impl Tasks {
-    /// Without a task. The ids of new tasks are made with `random`.
+    /// A table without tasks. The ids of new tasks are made with `random`.
     pub(crate) fn new(random: Xoshiro256PlusPlus) -> Self {
         let ids = Ids { random, last: TaskId::MIN, restored_max: TaskId::MIN, stored_max: TaskId::MIN };
         Self {
@@ -121,7 +121,7 @@ impl Tasks {
         TaskId::new(at, random)
     }
 
-    /// The same for a graph: it is older than its tasks.
+    /// A new id for a graph. It is older than the ids of its tasks.
     pub(crate) fn new_graph_id(&mut self, wall: Wall) -> GraphId {
         let (at, random) = self.ids.next(wall);
         GraphId::new(at, random)
@@ -152,7 +152,7 @@ impl Tasks {
         self.of_silent(agent).collect()
     }
 
-    /// Whether there are any.
+    /// Whether any run at this agent is out of contact.
     pub(crate) fn has_out_of_contact(&self, agent: &AgentId) -> bool {
         !self.silent.is_empty() && self.of_silent(agent).next().is_some()
     }
@@ -167,7 +167,7 @@ impl Tasks {
         self.silent.iter().map(|(_, task)| *task).collect()
     }
 
-    /// Whether there are any.
+    /// Whether any run is out of contact.
     pub(crate) fn are_out_of_contact(&self) -> bool {
         !self.silent.is_empty()
     }

@@ -26,7 +26,7 @@ use end_lines::EndLines;
 pub(crate) struct Turn {
     pub(crate) effects: VecDeque<Effect>,
     journal: Journal,
-    /// What the history does not have yet.
+    /// The incidents that the history does not have yet.
     incidents: Vec<(IncidentKind, String)>,
     timers: Timers<Timer>,
     /// Whether TASK/INFORM is among the effects.
@@ -35,7 +35,7 @@ pub(crate) struct Turn {
     pub(crate) changed: Vec<TaskId>,
     /// The tasks that have finished without success and are not in the log yet.
     pub(crate) unlogged: Vec<TaskId>,
-    /// The lines in the log about those.
+    /// The log lines about those tasks.
     end_lines: EndLines,
 }
 

@@ -1,22 +1,23 @@
-//! A backup of a home: a folder with all that a controller needs to go on elsewhere.
+//! A backup of a home: a folder with everything that a controller needs to continue elsewhere.
 //!
 //! | path | content |
 //! |---|---|
 //! | `home/` | `config.toml`, `limits.toml` and `keys/` of the home, and keys at other places below it |
 //! | `state/` | of `STATE_DIR`: the store as it was after one commit, `archives/`, `history/` and the tokens |
 //! | `tools/`, `tool-sources/` | `AGENT_TOOLS_DIR` and `TOOL_SOURCES_DIR` |
-//! | `backup.json` | the program and the moment, and the size and the digest of every file. Written last: without it, a backup is not whole |
+//! | `backup.json` | the program, the time, and the size and digest of every file. It is written last: a backup without it is incomplete |
 //!
 //! # Beside a running controller
 //!
-//! A task is stored when its files are in the archives, and a file may go when the last task that needs it has ended. So the archives
-//! are copied before the store and once more after it, and the files that the tasks of the copied store name are looked for in the copy.
+//! A task is stored once its files are in the archives, and a file may be removed once the last task that needs it has ended. So the
+//! archives are copied before the store and again after it. Then the copy is checked for the files that the tasks in the copied store
+//! name.
 //!
 //! # Restoring
 //!
-//! Nothing is overwritten: a file that is there and differs is a refusal, before anything is written. The store is put into its place
-//! last, so a restore that was cut short leaves a home without a store, and can be repeated. The store is without the file `epoch` of
-//! its last start, so the next start begins an epoch above all before.
+//! Nothing is overwritten: if a file exists and differs, the restore is refused before anything is written. The store is put in place
+//! last, so an interrupted restore leaves a home without a store and can be repeated. The store comes without the file `epoch` of its
+//! last start, so the next start begins an epoch above all earlier ones.
 
 mod restore;
 
@@ -57,16 +58,17 @@ const KEYS: &str = "keys";
 /// The configuration of a home.
 const CONFIG: &str = "config.toml";
 
-/// Files of `STATE_DIR/archives` beside those that are named by their digest.
+/// The file in `STATE_DIR/archives` that is not named by a digest.
 const TOOL_LOG: &str = "log";
 
-/// Permissions of what is made: a backup has keys and tokens.
+/// Permissions of created folders: a backup has keys and tokens.
 const FOLDER_MODE: u32 = 0o700;
 
-/// How often files that tasks need are looked for. Each time but the first, they have gone with tasks that ended meanwhile.
+/// How often the archives are searched for files that tasks need. A file that an earlier search missed has gone with a task that ended
+/// meanwhile.
 const LOOKS: usize = 3;
 
-/// Why there is no backup, or none could be restored.
+/// Why a backup could not be made or restored.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BackupError {
     #[error("{} is not empty; a backup is made in a new folder", .0.display())]
@@ -95,13 +97,13 @@ pub(crate) enum BackupError {
     Lock(#[from] proc::lock::LockError),
 }
 
-/// The content of a backup.
+/// The content of `backup.json`.
 #[derive(Debug, Serialize, Deserialize)]
 struct Manifest {
     version: u32,
     /// The program that has made it.
     program: String,
-    /// When, in microseconds since 1970.
+    /// The time of the backup, in microseconds since 1970.
     made_at: u64,
     files: Vec<Listed>,
 }
@@ -147,7 +149,7 @@ pub(crate) fn make(
         Some(within) => Err(BackupError::Within { dir: dir.to_owned(), within: within.to_owned() }),
         None => fill(config, home, file, dir, now),
     };
-    // Otherwise the next attempt would find a folder that is not empty.
+    // With the folder left in place, the next attempt would find one that is not empty.
     made.inspect_err(|_| drop(removal::remove(dir)))
 }
 
@@ -164,7 +166,7 @@ fn fill(config: &Config, home: &Path, file: Option<&Path>, dir: &Path, now: Wall
     let Backup { files, notes, .. } = backup;
     let program = version::program().to_owned();
     let manifest = Manifest { version: VERSION, program, made_at: now.micros(), files };
-    // The files first: a manifest says that they are there.
+    // The files are synced first: the manifest claims that they are there.
     sync(dir).map_err(failed)?;
     state_file::replace(&dir.join(MANIFEST), &manifest).map_err(failed)?;
     sync(dir).map_err(failed)?;
@@ -172,7 +174,7 @@ fn fill(config: &Config, home: &Path, file: Option<&Path>, dir: &Path, now: Wall
     Ok(Made { tasks, files: manifest.files.len(), bytes, notes })
 }
 
-/// Writes everything on the disk of a folder to it.
+/// Flushes a folder and everything in it to the disk.
 fn sync(dir: &Path) -> io::Result<()> {
     Ok(rustix::fs::syncfs(File::open(dir)?)?)
 }
@@ -184,7 +186,7 @@ struct Backup<'a> {
 }
 
 impl Backup<'_> {
-    /// Returns the number of tasks.
+    /// Adds the parts of `STATE_DIR`. Returns the number of tasks.
     fn add_state(&mut self, config: &Config) -> Result<usize, BackupError> {
         let state_dir = &config.paths.state_dir;
         self.add_archives(state_dir)?;
@@ -226,7 +228,7 @@ impl Backup<'_> {
         Ok(tasks)
     }
 
-    /// The files of the archives that are not in the backup yet.
+    /// Copies the files of the archives that are not in the backup yet.
     fn add_archives(&mut self, state_dir: &Path) -> Result<(), BackupError> {
         let (from, to) = (dir_in(state_dir), dir_in(Path::new(STATE)));
         for name in names(&from)? {
@@ -238,7 +240,7 @@ impl Backup<'_> {
         Ok(())
     }
 
-    /// Notes the archives that came with the queue.
+    /// Lists the archives that the export of the queue has written.
     fn list_archives(&mut self) -> Result<(), BackupError> {
         let archives = dir_in(Path::new(STATE));
         for name in names(&self.dir.join(&archives))? {
@@ -291,14 +293,14 @@ impl Backup<'_> {
                 self.notes.push(format!("the name of {} is no text: it is left out", from.display()));
                 continue;
             }
-            // A link to a folder may lead in a circle.
+            // A link to a folder may lead in a circle, so links to folders are not followed.
             let is_folder = fs::symlink_metadata(&from).is_ok_and(|about| about.is_dir());
             if is_folder { self.add_folder(&from, &to)? } else { self.add(&from, &to)? }
         }
         Ok(())
     }
 
-    /// Copies a file, if it is there and not in the backup.
+    /// Copies a file, if it exists and is not in the backup yet.
     fn add(&mut self, from: &Path, to: &Path) -> Result<(), BackupError> {
         let failed = |source| BackupError::Io { path: from.to_owned(), source };
         let copy = self.dir.join(to);
@@ -324,7 +326,7 @@ impl Backup<'_> {
         self.list(to)
     }
 
-    /// Notes a file of the backup that is complete.
+    /// Lists a complete file of the backup in the manifest.
     fn list(&mut self, path: &Path) -> Result<(), BackupError> {
         let listed =
             describe(&self.dir.join(path)).map(|(bytes, digest)| Listed { path: path.to_owned(), bytes, digest });
@@ -339,7 +341,7 @@ impl Backup<'_> {
     }
 }
 
-/// Opens a file to be read. To open a pipe would be to wait for its writer.
+/// Opens a regular file for reading. Opening a pipe would wait for its writer.
 fn open(path: &Path) -> io::Result<File> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -353,7 +355,7 @@ fn describe(path: &Path) -> io::Result<(u64, String)> {
     Ok((file.metadata()?.len(), digest_of(&file)?.to_string()))
 }
 
-/// The names in a folder, in their order. None in one that is not there.
+/// The sorted names in a folder; none if it does not exist.
 fn names(folder: &Path) -> Result<Vec<String>, BackupError> {
     let failed = |source| BackupError::Io { path: folder.to_owned(), source };
     let entries = match fs::read_dir(folder) {

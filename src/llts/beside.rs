@@ -1,6 +1,6 @@
-//! What runs beside the controller, shown as its own commands show it.
+//! The systems beside the controller, shown as their own commands show them.
 
-/// A system that the controller does not follow: it is asked by its command, and tells no changes.
+/// A system that the controller does not follow. Its command is run for its state, and it reports no changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Beside {
     Prompts,
@@ -11,7 +11,7 @@ pub(crate) enum Beside {
 impl Beside {
     pub(crate) const ALL: [Self; 3] = [Self::Prompts, Self::Lists, Self::Tdf];
 
-    /// Its name in addresses.
+    /// The name of the system in addresses.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Prompts => "prompts",

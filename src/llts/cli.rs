@@ -1,7 +1,7 @@
-//! The command line: arguments in, text for people or JSON for programs out. One file per subcommand.
+//! The command line: takes arguments, prints text for people or JSON for programs. Each subcommand has one file.
 //!
-//! Results go to stdout, everything else to stderr, one line each, beginning with `llts:`. With `--output json`, stdout is one
-//! JSON value, also when the command fails.
+//! Results go to stdout, everything else to stderr, in single lines that begin with `llts:`. With `--output json`, stdout is one JSON
+//! value, even when the command fails.
 
 mod answers;
 mod args;
@@ -97,7 +97,8 @@ use term::exit::Failure;
 use term::output::{Format, Output, note};
 use term::session::Session;
 
-/// Reads the arguments. Without a command, a terminal gets the status screen. The words behind the first `:::` of a map are values, also those that begin with a dash.
+/// Reads the arguments. Without a command, a terminal gets the status screen. In a map, all words after the first `:::` are values, even
+/// those that begin with a dash.
 fn arguments(words: Vec<OsString>) -> Result<Arguments, clap::Error> {
     if let Some((before, values)) = words.iter().position(|word| word == map::SOURCE).map(|at| words.split_at(at))
         && let Ok(mut arguments) = Arguments::try_parse_from(before)
@@ -137,7 +138,7 @@ pub fn run() -> u8 {
     };
     global.color.apply();
     term::hints::begin(term::hints::Options {
-        // The commands in the messages of a join are for the other machine.
+        // The commands that a join prints are meant for the other machine.
         of_home: if matches!(command, Command::Join(_)) { String::new() } else { global.typed_home() },
         of_controller: global.named_elsewhere().map(|named| format!(" {named}")).unwrap_or_default(),
         is_verb: help::is_verb,
@@ -175,12 +176,12 @@ fn name_of_verb(global: &Global) -> String {
     is_needed.then(args::verb).flatten().unwrap_or_default()
 }
 
-/// Prints help, or what is wrong with the arguments.
+/// Prints help, or the fault in the arguments.
 fn refuse(mut refused: clap::Error, words: &[OsString]) -> u8 {
     let readable: Vec<OsString> = words.iter().map(|word| printable(&os_text(word)).into()).collect();
     let is_harmful = readable != words;
     if is_harmful && let Err(again) = arguments(readable.clone()) {
-        // clap takes escape sequences of the caller for colours of its own.
+        // clap would take escape sequences from the caller for its own colours.
         refused = again;
     }
     help::advise(&mut refused, &readable);
@@ -226,7 +227,7 @@ fn without_a_service(out: &mut Output, command: &Command) -> Option<Result<u8, F
 /// Makes the context of a command.
 fn begin(mut global: Global, command: &Command, verb: &str) -> Result<Session, Failure> {
     let (home, mut config, sources) = configure(&mut global, command)?;
-    // The processes of a service share the environment of the service, which has already given these warnings.
+    // A process of a service has the environment of the service, which has printed these warnings already.
     if command.is_for_people() && !is_supervised() {
         sources.warnings().iter().for_each(|warning| note(warning));
     }
@@ -247,7 +248,7 @@ fn configure(global: &mut Global, command: &Command) -> Result<(Home, Config, So
         return Ok(of_task);
     }
     let mut home = match Home::find(global.home.as_deref(), global.config.as_deref()) {
-        // It reports the home as it is.
+        // Doctor reports the home as it is, even an unusable one.
         Err(_) if matches!(command, Command::Doctor) => Home::meant(global.home.as_deref(), global.config.as_deref()),
         found => found?,
     };
@@ -269,15 +270,15 @@ fn configure(global: &mut Global, command: &Command) -> Result<(Home, Config, So
     Ok((home, config, sources))
 }
 
-/// Reads the configuration. A command that looks at a running service or stops it needs no more of it than the place of the socket,
-/// and a damage of the file must not keep it from that.
+/// Reads the configuration. A command that looks at or stops a running service needs no more of it than the place of the socket, so a
+/// damaged file must not keep it from that.
 fn load(global: &Global, home: &Home, command: &Command) -> Result<(Config, Sources), ConfigError> {
     let (file, base) = (global.config.as_deref(), home.base());
     if let Some(kept) = command.kept_config() {
         return Config::load_kept(file, base, &kept);
     }
     Config::load(file, base).or_else(|damage| {
-        // A file that was named and is not there is a mistake in the command.
+        // A named file that does not exist is a mistake in the command.
         let is_absent = matches!(&damage, ConfigError::Read { source, .. } if source.kind() == ErrorKind::NotFound);
         if is_absent || !command.does_without_configuration() {
             return Err(damage);
@@ -297,7 +298,7 @@ fn end_abandoned(session: &Session) {
     }
 }
 
-/// Makes the home, if it does not exist, with a first tool.
+/// Creates the home with a first tool, if it does not exist.
 fn make_home(session: &Session) -> Result<(), Failure> {
     if !session.home.make()? {
         return Ok(());
@@ -322,7 +323,7 @@ fn obey_or_refuse(global: &Global, command: &Command) -> Result<(), Failure> {
     }
 }
 
-/// A named context stands for the address of a controller and the keys for it.
+/// Takes the address and the keys of the named context.
 fn use_context(global: &mut Global, config: &mut Config) -> Result<(), Failure> {
     if let Some(address) = global.named().use_context(config)? {
         global.set_controller(address);
@@ -383,7 +384,7 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Agent(args) => agent::run(session, &args),
         Command::Guard(args) => guard::run(session, &args),
         Command::Supervise(args) => supervise::run(session, args.0),
-        // They have been run without a session.
+        // These commands already ran, without a session.
         Command::Help(_) | Command::Completions(_) | Command::Man(_) | Command::Progress(_) => Ok(0),
     }
 }

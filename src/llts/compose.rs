@@ -16,7 +16,7 @@ pub const HOSTS: [Host; 4] = [
     |house| pool::host(house.config),
 ];
 
-/// A prompt master has workers of its own, and so no door.
+/// A prompt master has its own workers, so it opens no door.
 fn host_prompts(config: &Config) -> Result<Option<Guest>, Box<dyn Error + Send + Sync>> {
     if !config.prompt.hosted {
         return Ok(None);

@@ -1,7 +1,7 @@
 //! HTTP: the same requests as on the port for requests, the metrics of the controller, and the changes of tasks.
 //!
-//! A thread with a runtime of its own serves the connections. Requests reach the controller's loop like those of any other
-//! [`Door`], and their replies go back. The loop never waits for the thread, nor the thread for a peer that does not read.
+//! A thread with its own runtime serves the connections. Requests reach the controller's loop like those of any other [`Door`], and their
+//! replies go back the same way. The loop never waits for the thread, and the thread never waits for a peer that does not read.
 //!
 //! ```text
 //! connection --> access --> Call --> inbox, bell --> loop --> reply --> connection
@@ -51,7 +51,7 @@ use zmtp::port::Unsendable;
 /// The file with the token in STATE_DIR.
 const TOKEN_FILE: &str = "http.token";
 
-/// The file with the token for reading only in STATE_DIR.
+/// The file with the read-only token in STATE_DIR.
 const READ_TOKEN_FILE: &str = "http.read.token";
 
 /// Why the door cannot be opened.
@@ -80,7 +80,7 @@ pub enum HttpError {
 pub fn host(house: &mut House<'_>) -> Result<Option<Guest>, Box<dyn Error + Send + Sync>> {
     let Some(metrics) = house.metrics.clone() else { return Ok(None) };
     let http = match Http::start(house, &metrics) {
-        // A service whose configuration does not ask for the door does not fail for it.
+        // A service that was not told to open the door does not fail because of it.
         Err(error) if house.config.http.opening == HttpOpening::Auto => {
             log::warn!("{error}; the service runs without its HTTP door and its page");
             return Ok(None);
@@ -91,7 +91,7 @@ pub fn host(house: &mut House<'_>) -> Result<Option<Guest>, Box<dyn Error + Send
     Ok(Some(Guest { ready, door: Some(Box::new(http)), stop_before: None, stop_after: None }))
 }
 
-/// The file of the token that lets its holder do this.
+/// The file of the token for this grant.
 pub(crate) fn token_file(config: &Config, grant: Grant) -> PathBuf {
     let state_dir = &config.paths.state_dir;
     match grant {
@@ -108,7 +108,7 @@ pub struct Http {
     bell: Arc<Bell>,
     /// Whether the bell has rung and the inbox has not been empty since.
     has_news: bool,
-    /// The waiting connection of each request, by number.
+    /// The connection that waits for the answer to each request, by its number.
     waiting: HashMap<u64, oneshot::Sender<Vec<u8>>>,
     /// A closed connection whose requests have all been received.
     closed: Option<u64>,

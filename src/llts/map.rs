@@ -1,4 +1,4 @@
-//! One map: the tasks that the lines of an input become, from their submit to the print of their outputs.
+//! One map: turns the lines of an input into tasks, from their submits to the printing of their outputs.
 //!
 //! The caller hands over lines ([`Map::handle_item`]) while [`Map::wants_items`], and everything that it learns from the
 //! service; it carries out the effects of [`Map::poll_effect`], in order, until [`Map::is_done`].
@@ -10,15 +10,15 @@
 //! | place | holds | bound |
 //! |---|---|---|
 //! | items | tasks that were not submitted yet | a few frames |
-//! | frames | tasks in requests without an answer | [`FRAMES_MAX`] |
+//! | frames | tasks in unanswered requests | [`FRAMES_MAX`] |
 //! | ahead | accepted tasks, a few words for each | [`AHEAD_MAX`], [`AHEAD_BYTES_MAX`] |
-//! | window | tasks whose ends are next, and results that are not printed yet | [`WINDOW_MAX`] of both |
+//! | window | tasks whose ends are next, and unprinted results | [`WINDOW_MAX`] of both |
 //!
 //! The memory of a map depends on these bounds only. The results behind the window stay with the service until their turn comes.
 //!
-//! The map follows the ends of its job, many of which arrive in one answer ([`Map::handle_end`]). A task whose end may have been
-//! told before the map knew its id is asked for by its id, and so are all of them if the service has lost track of the ends that
-//! it has told ([`Map::handle_lost_track`]).
+//! The map follows the ends of its job, many of which arrive in one answer ([`Map::handle_end`]). If the end of a task may have been
+//! reported before the map knew its id, the map queries the task by its id. If the service has lost track of the ends that it reported,
+//! the map queries all tasks in this way ([`Map::handle_lost_track`]).
 
 mod effect;
 mod ending;
@@ -44,10 +44,10 @@ use submits::Submits;
 use tally::{End, Tally};
 use window::{Way, Window};
 
-/// Tasks of one submit: what a turn of the controller reads in a few milliseconds, during which no agent gets a task.
+/// Tasks of one submit: the controller reads them in a turn of a few milliseconds, during which no agent gets a task.
 pub const FRAME_TASKS_MAX: usize = 500;
 
-/// Submits without an answer: one is on its way while the other is committed.
+/// Unanswered submits: one is on its way while the other is committed.
 pub const FRAMES_MAX: usize = 2;
 
 /// Accepted tasks that have not finished: a tenth of the default of `WAITING_TASKS_MAX`, so that one map does not fill the queue of
@@ -82,7 +82,7 @@ pub struct Map {
     /// Bytes of all values in `ahead` and in `values`.
     value_bytes: usize,
     window: Window<TaskView>,
-    /// The lines of the tasks in `ahead` and of those that are awaited in the window.
+    /// The lines of the tasks in `ahead`, and of the tasks in the window that have not ended.
     lines: BTreeMap<TaskId, u64>,
     following: Following,
     /// The values of the tasks in the window.
@@ -119,7 +119,7 @@ impl Map {
         }
     }
 
-    /// The ends that are known.
+    /// The ends known up to now.
     #[must_use]
     pub const fn tally(&self) -> &Tally {
         &self.tally
@@ -159,7 +159,7 @@ impl Map {
         }
     }
 
-    /// A line of the input that is no task.
+    /// A line of the input that cannot become a task.
     pub fn handle_bad_line(&mut self) {
         self.tally.fail(End::NoTask);
     }
@@ -183,7 +183,7 @@ impl Map {
             self.lines.insert(*id, item.number);
             self.value_bytes += item.values.len();
             let accepted = Accepted { number: item.number, id: *id, values: item.values, way };
-            // Only an earlier request that was refused for want of room brings lines out of order.
+            // Lines are out of order only after an earlier request was refused for lack of room.
             let at = self.ahead.partition_point(|other| other.number < accepted.number);
             self.ahead.insert(at, accepted);
         }
@@ -211,7 +211,7 @@ impl Map {
     pub fn handle_task(&mut self, number: u64, task: TaskView) {
         let Some((id, way)) = self.window.awaited(number) else { return };
         if !task.is_finished() {
-            // Whatever it was before this run of the map, its end is one of this run.
+            // Whatever happened before this run of the map, the task ends in this run.
             if way == Way::Looked {
                 self.first_rounds.insert(number, task.round());
             }
@@ -354,7 +354,8 @@ impl Map {
     }
 }
 
-/// A query that is parked would not tell whether a task of an earlier run had finished before this one.
+/// A parked query would not tell whether the task of an earlier run finished before this one, so such a task gets a
+/// look.
 const fn watch_of(number: u64, id: TaskId, way: Way) -> Option<Effect> {
     match way {
         Way::Followed => None,

@@ -1,8 +1,8 @@
 //! A service for the duration of one command, with all of its files in a folder of its own.
 //!
-//! It cannot outlive the command: the supervisor ends when its standard input is closed, which a SIGKILL of the command
-//! also does. If the supervisor is killed too, the guard of the command ends the remains of both. If all three are killed,
-//! the next such command, `llts up` or `llts down` does.
+//! It cannot outlive the command: the supervisor ends when its standard input is closed, even if the command dies of SIGKILL. If the
+//! supervisor is killed too, the guard of the command ends the remains of both. If all three are killed, the next ephemeral command,
+//! `llts up` or `llts down` cleans up.
 
 use std::ffi::OsString;
 use std::fs::DirBuilder;
@@ -29,12 +29,12 @@ const SOCKET: &str = "socket";
 pub struct EphemeralPlan {
     /// The `llts` program.
     pub program: PathBuf,
-    /// The home whose configuration and tools it has.
+    /// The home from which it takes its configuration and tools.
     pub home: PathBuf,
     /// Its configuration file, if one was named, as an absolute path. All of it applies, except for the folders and
     /// addresses.
     pub config: Option<PathBuf>,
-    /// Number of agents; without any, tasks wait.
+    /// Number of agents; with 0, tasks wait.
     pub agents: u16,
     /// How clients reach it.
     pub way: Way,
@@ -110,7 +110,7 @@ impl EphemeralPlan {
             .start()
             .inspect_err(|_| drop(removal::remove(&folder)))?;
         let Self { program, home, config, agents, .. } = self;
-        // Nothing is made in a home that does not exist, which may be a place where nothing can be made.
+        // A missing home may lie where nothing can be created, so nothing is created for it.
         let home = if home.is_dir() { home } else { folder.clone() };
         let environment = environment.into_iter().map(|(name, value)| (name.into(), value)).collect();
         let ephemeral_dir = Some(folder.clone());
@@ -166,7 +166,7 @@ impl EphemeralService {
     }
 }
 
-/// What a user can do about a folder for temporary files.
+/// Advice to the user about the folder for temporary files.
 fn advice() -> String {
     match std::env::var_os(TEMP_VARIABLE).filter(|value| !value.is_empty()) {
         Some(value) => {
@@ -184,7 +184,7 @@ fn places(folder: &Path, way: Way) -> Vec<(&'static str, OsString)> {
         ("LLTS_PROMPT_HOSTED", "false".into()),
         ("LLTS_HTTP_ENABLED", "false".into()),
         ("LLTS_LISTS_DIR", "".into()),
-        // It has nothing to do with a queue that others share.
+        // It has nothing to do with a queue shared with other homes.
         ("LLTS_STORE", "sqlite".into()),
         ("LLTS_STATE_DIR", inside(EPHEMERAL_STATE)),
         ("LLTS_AGENT_WORK_DIR", inside(EPHEMERAL_WORK)),

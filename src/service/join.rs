@@ -1,14 +1,13 @@
-//! Authorises the key of another machine without copying files by hand: [`Desk`] is the side of the controller, [`ask`] that of
-//! the newcomer.
+//! Authorises the key of another machine without copying files by hand: [`Desk`] is the controller's side, [`ask`] the newcomer's.
 //!
-//! The token of an invitation is the public key of the controller and a secret key that was made for it. The newcomer connects with
-//! CURVE, identifies the controller by the token, and hands over its own public key; its secret key never leaves its machine.
+//! The token of an invitation holds the public key of the controller and a secret key made for this invitation. The newcomer connects
+//! with CURVE, identifies the controller by the token, and hands over its own public key; its secret key never leaves its machine.
 //!
 //! | peer | result |
 //! |---|---|
 //! | a stranger without the token | a handshake that fails, as with every controller that does not know the key |
 //! | a machine in the middle | the same: it has neither the secret of the controller nor that of the token |
-//! | a second holder of the token | a refusal that names the first one, which the user who invites is told, too |
+//! | a second holder of the token | a refusal that names the first holder, and a notice to the inviting user |
 //!
 //! The token is not compared. Its holder proves it in the handshake, whose arithmetic takes the same time for every key.
 
@@ -37,16 +36,16 @@ use zmtp::sockets::{Address, LinkSettings, Outcome, PortSettings, Ports, Request
 
 pub use waiting::{KeysInWait, WaitError};
 
-/// The letters of a key, of which a token has two.
+/// The length of one key in letters. A token has two keys.
 const KEY_LETTERS: usize = 40;
 
 /// Strangers that may be in their handshake at once.
 const CONNECTIONS_MAX: usize = 64;
 
-/// Bytes that they may make the desk hold.
+/// Bytes that all connections together may make the desk hold.
 const HELD_BYTES_MAX: usize = 1 << 20;
 
-/// How long a newcomer tries to connect: something listens there.
+/// How long a newcomer tries to connect: the inviting side already listens.
 const CONNECT_MAX: Duration = Duration::from_secs(30);
 
 /// The reason why a machine could not join.
@@ -61,7 +60,7 @@ pub enum JoinError {
     /// No connection could be made.
     #[error(transparent)]
     Socket(#[from] SocketError),
-    /// The other side does not take the token.
+    /// The controller's side does not accept the token.
     #[error(
         "{address} does not take this token: it is for another invitation, or for another controller; ask there for a new one with `llts keys invite`"
     )]
@@ -69,12 +68,12 @@ pub enum JoinError {
         /// The endpoint, as `tcp://IP:PORT`.
         address: String,
     },
-    /// The answer was no.
+    /// The request was refused.
     #[error("{address} does not let this machine in: {why}")]
     Refused {
         /// The endpoint, as `tcp://IP:PORT`.
         address: String,
-        /// Its sentence.
+        /// The reason, as a sentence.
         why: String,
     },
     /// No answer came.
@@ -106,10 +105,10 @@ pub struct Token {
 }
 
 impl Token {
-    /// Reads what [`Self::text`] has written.
+    /// Reads the text form of a token ([`Self::text`]).
     ///
     /// # Errors
-    /// When it is something else.
+    /// When the text is not a token.
     pub fn parse(text: &str) -> Result<Self, JoinError> {
         let (server, secret) = text.split_at_checked(KEY_LETTERS).ok_or(JoinError::BadToken(BadKey::NotZ85))?;
         let server = PublicKey::parse(server).map_err(JoinError::BadToken)?;
@@ -144,9 +143,9 @@ pub struct Desk {
 /// The event that ends the wait of a desk.
 #[derive(Debug)]
 pub enum Visit {
-    /// A newcomer, and the frames to which the answer is addressed.
+    /// A newcomer, and the frames that address the answer to it.
     Newcomer(Newcomer, Vec<Vec<u8>>),
-    /// A message that is not a request to join, from a holder of the token. The token is used up.
+    /// A message from a holder of the token that is not a request to join. It uses the token up.
     Nonsense,
     /// The time has passed.
     Expired,
@@ -161,11 +160,11 @@ pub enum Verdict {
     Another(Newcomer),
     /// Its key is authorised.
     Accepted,
-    /// It waits no longer, and its key is not authorised.
+    /// The newcomer no longer waits, and its key is not authorised.
     Refused,
-    /// The terminal has a line.
+    /// The user has typed a line on the terminal.
     Typed,
-    /// It has closed its connection.
+    /// The newcomer has closed its connection.
     Left,
     /// The time has passed.
     Expired,
@@ -229,8 +228,8 @@ impl Desk {
         }
     }
 
-    /// Waits until it is decided whether a newcomer is let in: in the folder of the keys that wait, where this one is, or on the
-    /// terminal. `from` are the frames that came with it.
+    /// Waits for the decision on a newcomer. It comes from the folder of waiting keys, where this key is, or from the terminal. `from`
+    /// are the frames that came with the request.
     ///
     /// # Errors
     /// When the folder cannot be watched.
@@ -274,7 +273,7 @@ impl Desk {
         }
     }
 
-    /// Refuses those that come after this one: the token was good for one message. Returns the first of them.
+    /// Refuses newcomers after the first one: the token was good for one message. Returns the first of those refused.
     fn refuse_others(&mut self, first: &Newcomer) -> Option<Newcomer> {
         let mut other = None;
         while let Some(mut frames) = self.ports.receive() {
@@ -285,7 +284,7 @@ impl Desk {
                 first.name, first.key, first.name
             );
             frames.push(Admission::Refused(why).encode());
-            // One that has gone needs no answer.
+            // A newcomer that has left needs no answer.
             let _ = self.ports.send(&frames, Duration::ZERO);
             other = other.or(late);
         }
@@ -296,13 +295,13 @@ impl Desk {
     pub fn answer(mut self, newcomer: &Newcomer, mut to: Vec<Vec<u8>>, admission: &Admission) {
         self.refuse_others(newcomer);
         to.push(admission.encode());
-        // One that has gone learns it from its next attempt to connect to the controller.
+        // A newcomer that has left learns the result when it next connects to the controller.
         let _ = self.ports.send(&to, Duration::ZERO);
         Box::new(self.ports).close();
     }
 }
 
-/// Lets a key in: a file with it in the folder, which counts within a second.
+/// Authorises a key: writes it to a file in the folder, which takes effect within a second.
 ///
 /// # Errors
 /// When there is a file of that name already, or it cannot be written.

@@ -4,10 +4,10 @@
 //! | stage | begins | ends |
 //! |---|---|---|
 //! | starting: the controller first, then all agents | with [`Plan::new`] | when all are ready, or one has ended, or the time limit has passed |
-//! | serving: a process that ends is started again, after a pause; all are replaced by [`Plan::handle_renew`] | when all are ready, or with [`Plan::adopt`] | with [`Plan::handle_stop`] |
-//! | stopping: the agents first, then the controller | then, or when the start has failed | when no process is left |
+//! | serving: a process that ends is restarted after a pause; [`Plan::handle_renew`] replaces all of them | when all are ready, or with [`Plan::adopt`] | with [`Plan::handle_stop`] |
+//! | stopping: the agents first, then the controller | with [`Plan::handle_stop`], or when the start has failed | when no process is left |
 //!
-//! No process is started while processes that a dead one has left behind may be alive.
+//! No process is started while orphans of a dead process may be alive.
 
 mod lending;
 mod living;
@@ -27,10 +27,10 @@ use renewal::Renewal;
 use slot::Slot;
 use stop::Stop;
 
-/// Pause before orphans that do not end are signalled again; they are given up after [`ORPHANS_MAX`].
+/// Pause before orphans that are still alive are signalled again; they are given up after [`ORPHANS_MAX`].
 const ORPHANS_AGAIN: Duration = Duration::from_millis(100);
 
-/// A process that SIGKILL does not end hangs in the kernel, or belongs to another user. Its agent must not wait forever.
+/// A process that survives SIGKILL hangs in the kernel or belongs to another user. The agent that left it must not wait forever.
 const ORPHANS_MAX: Duration = Duration::from_secs(5);
 
 /// An instruction to the shell.
@@ -43,18 +43,18 @@ pub enum Effect {
     Terminate(Role),
     /// End this process.
     Kill(Role),
-    /// Ask this process to make room for one of the present program: an agent ends when it has no task; a controller becomes that
-    /// program, and says again that it is ready, or ends.
+    /// Ask this process to make room for the present program. An agent ends when it has no task. A controller becomes that program and
+    /// reports again that it is ready, or ends.
     Retire(Role),
     /// Note the progress of the renewal, or its end.
     NoteRenewal,
-    /// The program that the controller tries does not work, for this reason: start the earlier one from now on.
+    /// The program under trial in the controller does not work, for this reason: start the earlier one from now on.
     Reject(String),
-    /// The program that the controller tries works.
+    /// The program under trial in the controller works.
     Proven,
-    /// End this process, because the lease of its run has expired and it does not act.
+    /// Kill this process: the lease of its run has expired, and it has not ended the run itself.
     Fence(Role),
-    /// End all processes that a dead process has left behind, and call `handle_orphans_gone` when none is left.
+    /// Kill all orphans of a dead process, and call `handle_orphans_gone` when none is left.
     EndOrphans,
     /// Announce that the service is up.
     Announce,
@@ -67,17 +67,17 @@ pub enum Effect {
 pub enum Timer {
     /// The time limit for the start of the whole service has passed.
     Start,
-    /// The time limit for processes to end by themselves has passed.
+    /// The time limit for processes to end after a request has passed.
     Stop,
-    /// Processes that a dead one has left behind must be signalled again, or given up.
+    /// Orphans of a dead process must be signalled again, or given up.
     Orphans,
-    /// The time limit for the end of a controller that is replaced has passed, or for the trial of a program.
+    /// The time limit for a controller that is being replaced has passed, or that of the trial of a program.
     Renewal,
     /// The pause before this process is started again has passed.
     Restart(Role),
     /// The lease of this agent's run has expired.
     Lease(Role),
-    /// The slot of an agent whose task waits is lent.
+    /// The slot of a waiting task's agent is lent.
     Lend,
 }
 
@@ -194,29 +194,29 @@ impl Plan {
         }
     }
 
-    /// An agent reports the final end of its run's lease, or that there is none. If it has reported nothing else by then,
-    /// it is stopped, and its run must not continue.
+    /// An agent reports when the lease of its run finally ends, or that it holds none. If it reports nothing new before that moment, it
+    /// is killed, because its run must not continue.
     pub fn handle_lease(&mut self, role: Role, end: Option<Mono>) {
         if let Some(slot) = self.slots.get_mut(&role) {
             slot.set_lease(end);
         }
     }
 
-    /// No process that a dead one has left is alive.
+    /// No orphan of a dead process is alive.
     pub fn handle_orphans_gone(&mut self, now: Mono) {
         self.orphans = None;
         self.start_due(now);
         self.stop_next(now);
     }
 
-    /// Whether [`Self::handle_orphans_gone`] is awaited.
+    /// Whether the plan waits for [`Self::handle_orphans_gone`].
     #[must_use]
     pub const fn has_orphans(&self) -> bool {
         self.orphans.is_some()
     }
 
-    /// The service has this number of agents from now on: those that are missing start, and those with higher numbers end, each when
-    /// it has no task. False, and without effect, unless the service is up.
+    /// Sets the number of agents. Missing agents start; those with higher numbers end as soon as they have no task. Returns `false` and
+    /// does nothing unless the service is up.
     pub fn handle_agents(&mut self, now: Mono, agents: u16) -> bool {
         if !matches!(self.stage, Stage::Serving) {
             return false;
@@ -235,7 +235,7 @@ impl Plan {
         true
     }
 
-    /// Whether the service is up, and every process of it that is to stay is ready.
+    /// Whether the service is up and all of its processes are ready, apart from agents that are about to end.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         let is_done = |(role, slot): (&Role, &Slot)| slot.is_ready() || self.is_returning(*role);
@@ -248,7 +248,7 @@ impl Plan {
         self.slots.get(&role).is_some_and(Slot::is_ready)
     }
 
-    /// Stops the service. A second call stops it at once.
+    /// Stops the service. A second call kills what is left at once.
     pub fn handle_stop(&mut self, now: Mono) {
         match &mut self.stage {
             Stage::Starting { .. } => self.fail(now, "the service was stopped before it was up".to_owned()),
@@ -303,7 +303,7 @@ impl Plan {
         let restart = |(role, slot): (&Role, &Slot)| Some((slot.pause_until()?, Timer::Restart(*role)));
         let next = match &self.orphans {
             Some(orphans) => Some((orphans.again.min(orphans.give_up), Timer::Orphans)),
-            // Due starts wait until the orphans are gone.
+            // Starts that are due wait until the orphans are gone.
             None => self.slots.iter().filter_map(restart).min(),
         };
         let lease = |(role, slot): (&Role, &Slot)| Some((slot.lease()?, Timer::Lease(*role)));
@@ -338,7 +338,7 @@ impl Plan {
         }
     }
 
-    /// Starts a process for which there was no place before; one that pauses is started when it is due.
+    /// Starts a process that is not running yet. One in its restart pause is started when the pause ends.
     fn start_missing(&mut self, now: Mono, role: Role) {
         if self.slots.get(&role).is_some_and(|slot| slot.pause_until().is_none()) {
             self.start(now, role);

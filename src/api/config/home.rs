@@ -1,14 +1,14 @@
-//! The home and the configuration: relative paths start in the home.
+//! Relative paths in the configuration start in the home.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{Config, ConfigError, LocalSocket, Sources, USUAL_FILE, layers, read_bounded};
 
-/// Puts relative paths behind the folder of the home.
+/// Joins relative paths to the folder of the home.
 ///
-/// The root of prompts has its default in the folder in which a prompt command is started: prompts belong to the files around
-/// them and not to a service.
+/// The root of prompts is an exception while it has its default: it is the folder in which a prompt command is started, because
+/// prompts belong to the files around them and not to a service.
 pub(super) fn put_behind(config: &mut Config, home: &Path, sources: &Sources) {
     let Config { paths, log, network, http, prompt, lists, tdf, store, .. } = config;
     let behind = |path: &mut PathBuf| *path = home.join(&*path);
@@ -37,14 +37,14 @@ pub(super) fn put_behind(config: &mut Config, home: &Path, sources: &Sources) {
     }
 }
 
-/// Whether a folder has a `config.toml` of ours. Other programs call theirs so too: it is not ours if it has keys, and all of them
-/// are unlike ours, which are written in capitals or are in a table that we know.
+/// Whether a folder has a `config.toml` of ours. Other programs use the same name. Our keys are written in capitals or are in a
+/// table that we know: a file that has keys, but none of this form, is not ours.
 #[must_use]
 pub fn is_configured(folder: &Path) -> bool {
     let path = folder.join(USUAL_FILE);
     let text = match read_bounded(&path) {
         Ok(text) => text,
-        // A file that cannot be read is reported by the code that needs it.
+        // The code that needs the file reports that it cannot be read.
         Err(error) => return error.kind() != io::ErrorKind::NotFound,
     };
     let is_like_ours = |key: &str| {

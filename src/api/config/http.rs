@@ -31,7 +31,7 @@ pub struct HttpSection {
     pub opening: HttpOpening,
     /// Address that it listens on; port 0 takes a free one.
     pub address: SocketAddr,
-    /// Whether the port is that of the built-in file, because nothing else was said.
+    /// Whether the port is the default, because no other port is configured.
     pub port_is_usual: bool,
     /// File with the token; `None` for the one in STATE_DIR.
     pub token_file: Option<PathBuf>,
@@ -60,7 +60,8 @@ impl HttpSection {
         })
     }
 
-    /// Whether it takes another port while the usual one is in use. A configuration that asks for the door or for a port means that port.
+    /// Whether it takes another port if the usual one is in use. A configuration that asks for the door, or for a port, insists
+    /// on its port.
     #[must_use]
     pub fn may_move(&self) -> bool {
         self.opening == HttpOpening::Auto && self.port_is_usual
@@ -80,7 +81,7 @@ impl HttpOpening {
         match &setting.value {
             Value::Bool(true) => Ok(Self::Always),
             Value::Bool(false) => Ok(Self::Never),
-            // The environment has texts only.
+            // Variables of the environment are always texts.
             Value::Text(text) if text == "true" => Ok(Self::Always),
             Value::Text(text) if text == "false" => Ok(Self::Never),
             Value::Text(text) if text == "auto" => Ok(Self::Auto),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-/// The section whose keys every other section has too.
+/// The section whose keys are defaults for all other sections.
 const DEFAULT: &str = "DEFAULT";
 
 /// A value and the line on which its key stands, from 1.
@@ -20,18 +20,18 @@ pub(super) type Section = BTreeMap<String, Value>;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ini {
     pub(super) sections: BTreeMap<String, Section>,
-    /// What another reader of such files would understand otherwise: the line and a sentence.
+    /// Lines that other readers of such files would understand differently, each with a sentence.
     pub(super) warnings: Vec<(usize, String)>,
 }
 
-/// A line that is none of an INI file.
+/// A line that does not belong in an INI file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct BadLine {
     pub(super) line: usize,
     pub(super) message: &'static str,
 }
 
-/// Where the next line belongs.
+/// The section and the key to which the next line may belong.
 #[derive(Default)]
 struct Place {
     /// `None` before the first header.
@@ -45,7 +45,7 @@ impl Ini {
     pub(super) fn parse(text: &str) -> Result<Self, BadLine> {
         let mut ini = Self::default();
         let mut place = Place::default();
-        // A file of Windows has its line ends stripped with the blanks at the end of each value.
+        // The line ends of Windows are stripped with the blanks at the end of each value.
         for (at, line) in text.strip_prefix('\u{feff}').unwrap_or(text).split('\n').enumerate() {
             ini.read_line(at + 1, line.trim_end_matches('\r'), &mut place)
                 .map_err(|message| BadLine { line: at + 1, message })?;
@@ -97,13 +97,13 @@ impl Ini {
     }
 }
 
-/// `rem` begins a comment as `#` does, if it is a word.
+/// Whether the line begins with the word `rem`, which begins a comment as `#` does.
 fn is_remark(line: &str) -> bool {
     line.starts_with(['r', 'R']) && line.split_whitespace().next().is_some_and(|word| word.eq_ignore_ascii_case("rem"))
 }
 
-/// The value before its comment. Only the first `;` counts, and only after a blank; at the very beginning, a blank at the end of
-/// the line is taken for that.
+/// The value before its comment, and whether a comment was cut off. Only the first `;` counts, and only after a blank. For a `;`
+/// at the very beginning, Python looks at the end of the line instead: a blank there counts.
 fn without_comment(value: &str) -> (&str, bool) {
     let Some(at) = value.find(';') else { return (value.trim(), false) };
     let before = if at == 0 { value.chars().next_back() } else { value[..at].chars().next_back() };

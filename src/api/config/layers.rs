@@ -1,6 +1,6 @@
 //! The layers of values with their places: the built-in file, over it the user's file, over both the environment.
 //!
-//! The built-in file, `defaults.toml`, is the list of known keys. Whether a value makes sense is [`super::reader`]'s concern.
+//! The built-in file, `defaults.toml`, is the list of known keys. [`super::reader`] checks the values.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -33,7 +33,7 @@ pub(super) enum Value {
     Bool(bool),
     Text(String),
     Texts(Vec<String>),
-    /// A type that no key accepts (a table, a date, …), for the message.
+    /// A value of a type that no key accepts (a table, a date, …), as text for the message.
     Other(String),
 }
 
@@ -97,8 +97,8 @@ pub(super) fn overlay(
     Ok(Overlaid { settings, warnings })
 }
 
-/// The same without what is wrong in the file or the environment, and without the values of some keys: for a command that has to
-/// find a running service with a configuration that is damaged.
+/// As [`overlay`], but skips everything that is wrong in the file or the environment, and the values of some keys: for a command
+/// that must find a running service although its configuration is damaged.
 pub(super) fn overlay_what_is_sound(
     built_in: &str,
     file: Option<(&Path, &str)>,
@@ -175,8 +175,8 @@ fn set(settings: &mut Settings, key: &str, value: Value, origin: Origin) -> Resu
     Err(ConfigError::UnknownKey { origin, key: key.to_owned(), nearest })
 }
 
-/// Gives a variable's text the type of the built-in value; a list is separated by commas. A text that does not fit stays a
-/// text, so that the reader's message shows it.
+/// Converts the text of a variable to the type of the built-in value. The items of a list are separated by commas. A text that
+/// does not fit stays a text, so that the message of the reader shows it.
 fn from_text(known: &Value, text: String) -> Value {
     let word = text.trim();
     let value = match known {

@@ -11,7 +11,7 @@ use super::reader::Reader;
 const HOUR: u64 = 3_600_000;
 const DAY: u64 = 24 * HOUR;
 
-/// A message holds both outputs of a task, and a server as many messages as it has workers.
+/// A message contains both outputs of a task, and the server may hold one message for each worker.
 const OUTPUT_BYTES_MAX: u64 = 64 << 20;
 
 /// The server of task lists and its workers.
@@ -44,7 +44,7 @@ pub struct ListServerSection {
     pub list_tasks_max: usize,
     /// Seconds that its tasks are expected to run: `LIST_SECONDS_MAX`.
     pub list_seconds_max: u64,
-    /// Time that a task waits for others: `LIST_AGE_MAX`.
+    /// The longest time that a task waits for others in its list: `LIST_AGE_MAX`.
     pub list_age_max: Duration,
     /// Silence after which a worker is lost: `LOST_AFTER`.
     pub lost_after: Duration,
@@ -71,7 +71,7 @@ impl ListsSection {
                 list_tasks_max: reader.size("lists.LIST_TASKS_MAX", 1..=10_000, "tasks")?,
                 list_seconds_max: reader.number("lists.LIST_SECONDS_MAX", 1..=365 * 86_400, "seconds")?,
                 list_age_max: reader.millis("lists.LIST_AGE_MAX", 0..=DAY)?,
-                // Workers report three times in it.
+                // Workers report three times within this time.
                 lost_after: reader.millis("lists.LOST_AFTER", 100..=DAY)?,
                 output_bytes_max: reader.size("lists.OUTPUT_BYTES_MAX", 1024..=OUTPUT_BYTES_MAX, "bytes")?,
             },

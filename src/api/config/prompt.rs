@@ -17,7 +17,7 @@ const GIB: u64 = 1 << 30;
 /// Shortest secret that cannot be guessed.
 const SECRET_BYTES_MIN: usize = 16;
 
-/// A text that must not be shown.
+/// A text that must not be shown, such as a password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -26,7 +26,7 @@ impl Secret {
         Self(text)
     }
 
-    /// A sentence about a secret that can be guessed: a connection on the same machine takes less than a millisecond.
+    /// A warning about a secret that is easy to guess: on the same machine, an attempt takes less than a millisecond.
     #[must_use]
     pub fn warning(&self, section: &str) -> Option<String> {
         let bytes = self.0.len();
@@ -51,7 +51,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Whether a text is the secret. The comparison takes the same time for every text of one length, even one that is almost right.
+/// Whether a text is the secret. The comparison takes the same time for all texts of one length, even if one is almost right.
 #[must_use]
 pub fn is_secret(secret: &str, shown: &str) -> bool {
     let differ = secret.bytes().zip(shown.bytes()).fold(0, |differ, (a, b)| differ | (a ^ b));
@@ -81,9 +81,9 @@ pub struct PromptSection {
     pub join_timeout: Duration,
     /// Time limit for closing one connection.
     pub disconnect_timeout: Duration,
-    /// Time limit for closing all connections at the end.
+    /// Time limit for closing all connections when the master ends.
     pub shutdown_timeout: Duration,
-    /// Whether it keeps running when no file is left.
+    /// Whether it keeps running when there is no prompt file left.
     pub keep_alive: bool,
     /// How long gates are closed if the worker names no time.
     pub retry_after: Duration,
@@ -135,7 +135,7 @@ impl PromptSection {
         !is_loopback(self.bind)
     }
 
-    /// The address that the master listens on, unless its port is a free one.
+    /// The address that the master listens on. With port 0, the real port is another one.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         SocketAddr::new(self.bind, self.port)

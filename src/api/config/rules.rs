@@ -31,7 +31,7 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     found.map_or(Ok(()), |sentence| Err(ConfigError::Contradiction(sentence)))
 }
 
-/// One lost heartbeat must lose no agent.
+/// A single lost heartbeat must not make an agent lost.
 fn silence(config: &Config) -> Option<String> {
     let [interval, lost_after] =
         [config.agent.heartbeat_interval, config.agent.lost_after].map(|time| time.as_millis());
@@ -111,7 +111,7 @@ fn local(config: &Config) -> Option<String> {
     })
 }
 
-/// Without a TCP port for requests, a unix socket must be there.
+/// Without a TCP port for requests, the controller must have a unix socket.
 fn no_way_in(config: &Config) -> Option<String> {
     let network = &config.network;
     let has_socket = network.local != LocalSocket::None;
@@ -160,7 +160,7 @@ fn report(config: &Config) -> Option<String> {
         ));
     }
     let sum = kept.iter().fold(0, |sum: usize, (_, bytes)| sum.saturating_add(*bytes));
-    // JSON in a text has its quotes and backslashes doubled, and no character that takes more.
+    // In a text, JSON needs at most twice its bytes: quotes and backslashes are doubled, and no other character grows.
     let fixed = value.saturating_mul(2).saturating_add(REPORT_FRAME_BYTES);
     let needed = sum.saturating_mul(JSON_BYTES_PER_BYTE).saturating_add(fixed);
     if needed > limits.message_bytes_max {
@@ -195,8 +195,8 @@ fn folders(config: &Config) -> Option<String> {
     None
 }
 
-/// The place to which a path leads, however it is written. A folder that does not exist yet is known by the folder that it will be
-/// made in.
+/// The place to which a path leads, however it is written. A folder that does not exist yet is identified by the folder in which
+/// it will be made.
 fn identity(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut missing = Vec::new();

@@ -8,16 +8,16 @@ use super::error::ConfigError;
 use super::reader::Reader;
 use base::{AllowCommands, Host, Labels, is_loopback};
 
-/// Milliseconds of an hour and of a day: upper bounds for times that block something, and for times that merely pass.
+/// An hour and a day in milliseconds: upper bounds for times that block something, and for times that block nothing.
 const HOUR: u64 = 3_600_000;
 const DAY: u64 = 24 * HOUR;
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
-/// More than a machine has of anything; it keeps sums within 64 bits.
+/// More bytes than any machine has. The bound keeps sums within 64 bits.
 const PIB: u64 = 1 << 50;
 
-/// What makes a stored task durable.
+/// The point at which a stored task counts as durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
     /// An fsync: survives a power failure.
@@ -42,12 +42,13 @@ pub struct ControllerSection {
     /// TCP address for requests, which agents and clients connect to; port 0 takes a free one. `None`: the unix socket
     /// only.
     pub requests: Option<SocketAddr>,
-    /// The addresses and names at which agents and clients find the controller, one after the other; empty if that is the address
-    /// of `requests`. Otherwise that is one of them, or the one that stands for all addresses.
+    /// The addresses and names at which agents and clients look for the controller, in this order; empty if the address in
+    /// `requests` is the only one. Otherwise the address in `requests` is one of these, or the unspecified one (0.0.0.0).
     pub hosts: Vec<String>,
     /// TCP address for broadcasts; port 0 takes a free one. `None`: as for requests.
     pub broadcasts: Option<SocketAddr>,
-    /// Whether both ports are those of the document because no one has named others: a service takes free ones if these are in use.
+    /// Whether both ports are the documented defaults, because no others are configured: if they are in use, a service takes free
+    /// ones.
     pub ports_are_usual: bool,
     /// Whether the user allows an address other than loopback.
     pub allow_insecure: bool,
@@ -75,7 +76,7 @@ pub struct ControllerSection {
     pub list_time_max: Duration,
     /// Maximum number of tasks in a list.
     pub list_tasks_max: usize,
-    /// How long an idle agent leaves a task to a busy one that has its tool running.
+    /// How long an idle agent leaves a task to a busy agent whose tool for it is already running.
     pub stay_wait_max: Duration,
     /// Maximum number of known gates.
     pub gates_max: usize,
@@ -87,7 +88,7 @@ pub struct ControllerSection {
     pub searches_max: usize,
     /// The senders that may submit commands.
     pub allow_commands: AllowCommands,
-    /// What makes an accepted task durable.
+    /// The point at which an accepted task counts as durable.
     pub durability: Durability,
     /// How long a finished family is kept.
     pub task_keep: Duration,
@@ -124,7 +125,7 @@ impl ControllerSection {
             details_limit_max: reader.size("DETAILS_LIMIT_MAX", 1..=1_000_000, "tasks")?,
             details_bytes_max: reader.size("DETAILS_BYTES_MAX", 1024..=GIB, "bytes")?,
             submit_many_max: reader.size("SUBMIT_MANY_MAX", 1..=100_000, "tasks")?,
-            // Terms are numbered with 16 bits.
+            // The number of a term has 16 bits.
             after_terms_max: reader.size("AFTER_TERMS_MAX", 1..=65_535, "terms")?,
             job_receivers_max: reader.size("JOB_RECEIVERS_MAX", 1..=10_000, "addresses")?,
             step_grace: reader.millis("STEP_GRACE", 0..=HOUR)?,
@@ -149,8 +150,8 @@ impl ControllerSection {
         })
     }
 
-    /// The ports of the document, if a service takes others while these are in use. Other machines know no others, so only one on loopback
-    /// does.
+    /// The documented ports, if a service takes free ones when these are in use. Only a service on loopback does so, because
+    /// other machines would not find it.
     #[must_use]
     pub fn usual_ports(&self) -> Option<[u16; 2]> {
         let (requests, broadcasts) = (self.requests?, self.broadcasts?);
@@ -170,26 +171,26 @@ impl ControllerSection {
         self.broadcasts.map(|address| format!("tcp://{address}"))
     }
 
-    /// The ways of agents and clients to the requests: `tcp://IP:PORT`, or `tcp://HOST:PORT,HOST:PORT`.
+    /// The endpoints for requests that agents and clients try: `tcp://IP:PORT`, or `tcp://HOST:PORT,HOST:PORT`.
     #[must_use]
     pub fn ways_of_requests(&self) -> Option<String> {
         self.ways(self.requests?)
     }
 
-    /// The same, to the broadcasts.
+    /// The endpoints for broadcasts, in the same form.
     #[must_use]
     pub fn ways_of_broadcasts(&self) -> Option<String> {
         self.ways(self.broadcasts?)
     }
 
-    /// The first of several ways to the requests, for programs that know one only; `None` if there is only one.
+    /// The first of `hosts` as an endpoint for requests, for programs that accept only one endpoint; `None` if `hosts` is empty.
     #[must_use]
     pub fn first_way(&self) -> Option<String> {
         let (host, port) = (self.hosts.first()?, self.requests?.port());
         Some(format!("tcp://{host}:{port}"))
     }
 
-    /// Finds the controller at these hosts, `HOST:PORT,HOST:PORT` with this port, and its broadcasts at the other port; `None` if the
+    /// Sets the hosts of the controller from `HOST:PORT,HOST:PORT`, with the ports of requests and of broadcasts. `None` if the
     /// text is not such a list.
     pub(super) fn find_at(&mut self, hosts: &str, (port, broadcasts): (u16, Option<u16>)) -> Option<()> {
         let host = |text: &str| Host::parse(text.rsplit_once(':')?.0).map(|host| host.in_endpoint());
@@ -210,7 +211,8 @@ impl ControllerSection {
     }
 }
 
-/// The address that stands for some hosts: what other machines reach goes before loopback, and a name may be any address.
+/// The address that represents some hosts: the first one that is not loopback. If there is none, a name among them may be any
+/// address (0.0.0.0), and otherwise it is the first host.
 fn ip_of(hosts: &[String]) -> IpAddr {
     let ips: Vec<Option<IpAddr>> = hosts.iter().map(|host| host.trim_matches(['[', ']']).parse().ok()).collect();
     let is_outside = |ip: &&IpAddr| !ip.to_canonical().is_loopback();
@@ -239,7 +241,7 @@ impl ClientSection {
 pub struct LimitsSection {
     /// Maximum bytes of one message.
     pub message_bytes_max: usize,
-    /// Maximum bytes of a submit that says in its first bytes that it is one.
+    /// Maximum bytes of a submit that its first bytes announce as such.
     pub submit_bytes_max: usize,
     /// Maximum fields of one message.
     pub fields_max: usize,
@@ -255,7 +257,7 @@ pub struct LimitsSection {
     pub send_queue_max: usize,
     /// Maximum bytes queued for it.
     pub send_queue_bytes_max: usize,
-    /// How long a peer may take none of its queue.
+    /// How long a peer may leave its queue unread.
     pub send_timeout: Duration,
     /// Maximum frames of one message.
     pub frames_max: usize,
@@ -265,7 +267,7 @@ pub struct LimitsSection {
     pub connections_per_address_max: usize,
     /// Descriptors that are reserved for other purposes than connections.
     pub descriptors_reserved: usize,
-    /// Maximum bytes that all connections together make the controller hold.
+    /// Maximum bytes that the controller holds for all connections together.
     pub held_bytes_max: usize,
     /// Maximum number of prefixes of all subscribers together.
     pub subscriptions_max: usize,
@@ -283,7 +285,7 @@ impl LimitsSection {
             field_value_bytes_max: reader.size("FIELD_VALUE_BYTES_MAX", 256..=GIB, "bytes")?,
             command_bytes_max: reader.size("COMMAND_BYTES_MAX", 256..=GIB, "bytes")?,
             handshake_timeout: reader.millis("HANDSHAKE_TIMEOUT", 1..=HOUR)?,
-            // ZeroMQ reads 0 as no limit.
+            // In ZeroMQ, 0 means no limit.
             send_queue_max: reader.size("SEND_QUEUE_MAX", 1..=1_000_000, "messages")?,
             send_queue_bytes_max: reader.size("SEND_QUEUE_BYTES_MAX", 1024..=GIB, "bytes")?,
             send_timeout: reader.millis("SEND_TIMEOUT", 1..=DAY)?,
@@ -355,7 +357,7 @@ pub struct AgentSection {
     pub kill_count: u32,
     /// Time between SIGTERM and SIGKILL for processes that run.sh left behind.
     pub straggler_grace: Duration,
-    /// How long a process that the agent may not signal delays the result.
+    /// How long a process that the agent is not permitted to signal may delay the result.
     pub foreign_process_timeout: Duration,
     /// How long a stopping agent waits for the confirmation of its last result.
     pub stop_timeout: Duration,
@@ -365,7 +367,7 @@ pub struct AgentSection {
     pub processes_max: Option<u64>,
     /// The longest pause between two attempts to reach the controller.
     pub reconnect_interval_max: Duration,
-    /// Maximum number of agents that a supervisor starts for others whose tasks wait.
+    /// Maximum number of extra agents that a supervisor starts, in place of agents whose tasks wait for others.
     pub lend_max: u16,
     /// Bytes of the end of report.log that come back.
     pub report_keep_bytes: usize,
@@ -373,15 +375,15 @@ pub struct AgentSection {
     pub stdout_keep_bytes: usize,
     /// Bytes of the end of stderr that come back.
     pub stderr_keep_bytes: usize,
-    /// Bytes of the value of a task of a tool that stays.
+    /// Bytes of the value that a tool that stays answers for a task.
     pub value_bytes_max: usize,
-    /// Bytes of memory that tools may take that stay without a task.
+    /// Bytes of memory that tools that stay may use while they have no task.
     pub stay_memory_max: u64,
     /// Bytes of each output of a run that are kept on the machine of the agent.
     pub output_keep_bytes: u64,
     /// Bytes of all outputs that an agent keeps, compressed.
     pub output_budget_bytes: u64,
-    /// Bytes of what the tasks of step graphs leave for others, on one machine.
+    /// Bytes that the tasks of step graphs keep for later steps, on one machine.
     pub out_keep_bytes: u64,
     /// Bytes of unpacked tools that are kept.
     pub tool_cache_bytes_max: u64,
@@ -456,7 +458,7 @@ impl ArchiveSection {
             unpacked_bytes_max: reader.number("UNPACKED_BYTES_MAX", 1..=PIB, "bytes")?,
             entries_max: reader.number("ARCHIVE_ENTRIES_MAX", 1..=100_000_000, "entries")?,
             ratio_max: reader.number("ARCHIVE_RATIO_MAX", 1..=1_000_000, "unpacked bytes per packed byte")?,
-            // Linux accepts no longer path.
+            // Linux does not accept longer paths.
             path_bytes_max: reader.number("ARCHIVE_PATH_BYTES_MAX", 1..=4096, "bytes")?,
             depth_max: reader.number("ARCHIVE_DEPTH_MAX", 1..=2048, "folders")?,
             timeout: reader.millis("UNPACK_TIMEOUT", 1..=DAY)?,

@@ -6,10 +6,10 @@ use super::error::ConfigError;
 use super::layers::Value;
 use super::reader::{Reader, bad};
 
-/// How long a service without tasks runs that a command has started for its own task.
+/// How long a service without tasks keeps running if a command has started it for its own task.
 const AUTO: Duration = Duration::from_secs(600);
 
-/// The shortest such time, in milliseconds: a smaller number is one of seconds or minutes by mistake.
+/// The shortest such time, in milliseconds. A smaller number is most likely meant as seconds or minutes.
 const MILLIS_MIN: u64 = 1_000;
 
 /// The longest such time, in milliseconds.
@@ -22,7 +22,7 @@ pub enum IdleStop {
     Auto,
     /// Not by itself.
     Never,
-    /// After this time, also if `llts up` has started it.
+    /// After this time, even if `llts up` has started it.
     After(Duration),
 }
 
@@ -47,7 +47,7 @@ impl IdleStop {
             Value::Integer(number) => u64::try_from(*number).ok(),
             Value::Text(text) if text == "auto" => return Ok(Self::Auto),
             Value::Text(text) if text == "off" => return Ok(Self::Never),
-            // The environment has texts only.
+            // Variables of the environment are always texts.
             Value::Text(text) => text.parse().ok(),
             _ => None,
         };
@@ -62,7 +62,8 @@ impl IdleStop {
         }
     }
 
-    /// The time after which a service ends; `None` if it does not. `is_lasting`: `llts up` has started or kept it.
+    /// The idle time after which a service ends; `None` if it does not end by itself. `is_lasting` is true if `llts up` has
+    /// started or kept it.
     #[must_use]
     pub fn limit(self, is_lasting: bool) -> Option<Duration> {
         match self {

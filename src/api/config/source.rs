@@ -6,17 +6,17 @@ use super::error::ConfigError;
 use super::reader::Reader;
 use base::{AllowedSources, SourceScheme};
 
-/// Milliseconds: a longer time is a slip.
+/// A day, in milliseconds. A longer time is most likely a mistake.
 const DAY: u64 = 86_400_000;
 
 /// How programs are fetched from their sources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceSection {
-    /// For all of one fetch.
+    /// Time limit for a whole fetch.
     pub fetch_timeout: Duration,
-    /// Without a byte from the other side.
+    /// The longest time without a byte from the other side.
     pub silence_timeout: Duration,
-    /// How long an agent believes that a source has not changed.
+    /// How long an agent assumes that a source has not changed.
     pub recheck_interval: Duration,
     /// The sources that a submit may name.
     pub allowed: AllowedSources,

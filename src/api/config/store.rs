@@ -9,7 +9,7 @@ use super::reader::Reader;
 /// The word for the file in STATE_DIR.
 const FILE: &str = "sqlite";
 
-/// What the names of the servers begin with.
+/// The prefixes of the URLs of servers.
 const SCHEMES: [&str; 2] = ["postgresql://", "postgres://"];
 
 /// The values of the key.
@@ -23,7 +23,7 @@ const MINUTE: u64 = 60_000;
 pub struct StoreSection {
     /// The server; `None` for the file in STATE_DIR.
     pub server: Option<StoreServer>,
-    /// The keys beside `STORE`, for a server that a command names.
+    /// The other keys of the store, for a server that a command names.
     beside: Box<StoreServer>,
 }
 
@@ -36,16 +36,16 @@ pub struct StoreServer {
     pub schema: String,
     /// The file with the password.
     pub password_file: Option<PathBuf>,
-    /// The certificates that the server is checked with.
+    /// The file with the certificates that are trusted to identify the server.
     pub ca_file: Option<PathBuf>,
     /// The certificate of the controller, and its key.
     pub certificate: Option<(PathBuf, PathBuf)>,
-    /// How long a leader that says nothing goes on leading.
+    /// How long a controller that has fallen silent remains the leader.
     pub lease: Duration,
 }
 
 impl StoreSection {
-    /// Where it is, for sentences.
+    /// The place of the store, for messages.
     #[must_use]
     pub fn place(&self, state_dir: &Path) -> String {
         match &self.server {
@@ -54,7 +54,7 @@ impl StoreSection {
         }
     }
 
-    /// The files of all servers.
+    /// All paths of files in this section.
     pub(super) fn files(&mut self) -> impl Iterator<Item = &mut PathBuf> {
         let servers = self.server.iter_mut().chain([&mut *self.beside]);
         servers.flat_map(|server| {
@@ -63,7 +63,7 @@ impl StoreSection {
         })
     }
 
-    /// The store that a user names beside the one in force: `sqlite`, or a URL, which shares all other keys.
+    /// Another store that a user names: `sqlite`, or a URL. All other keys stay as configured.
     ///
     /// # Errors
     /// With the permitted names.

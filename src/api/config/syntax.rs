@@ -1,9 +1,9 @@
-//! Words for the damages of a configuration that its writer makes most: a text without quotes, a key that is set twice, and bytes that
-//! are no text. The parser names its grammar instead.
+//! Messages for the most common mistakes in a configuration: a text without quotes, a key that is set twice, and bytes that are
+//! not UTF-8. The messages of the parser only speak of its grammar.
 
 use super::error::shown;
 
-/// A sentence about the text at this line, for which the parser has this message.
+/// A sentence about the mistake in this line. `message` is that of the parser.
 pub(super) fn sentence(text: &str, line: usize, message: &str) -> String {
     let found = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();
     unquoted(found).or_else(|| twice(text, found, line, message)).unwrap_or_else(|| {
@@ -12,7 +12,7 @@ pub(super) fn sentence(text: &str, line: usize, message: &str) -> String {
     })
 }
 
-/// `KEY = word`.
+/// A value without quotes: `KEY = word`.
 fn unquoted(line: &str) -> Option<String> {
     let (key, value) = key_and_value(line)?;
     let word = value.split('#').next()?.trim();
@@ -37,7 +37,7 @@ fn key_and_value(line: &str) -> Option<(&str, &str)> {
     (!key.is_empty() && key.chars().all(is_key)).then_some((key, value))
 }
 
-/// A sentence about bytes that are no text.
+/// A sentence about bytes that are not UTF-8.
 pub(super) fn not_text(bytes: &[u8]) -> Option<String> {
     let at = std::str::from_utf8(bytes).err()?.valid_up_to();
     let line = 1 + bytes.iter().take(at).filter(|byte| **byte == b'\n').count();

@@ -12,7 +12,7 @@ use super::reader::Reader;
 use base::tdf::{WorkerName, number};
 use file::File;
 
-/// Why a file is refused: it, the section, the key, the value and what is allowed.
+/// Why a file is refused. The text names the file, the section, the key, the value and the allowed values.
 #[derive(Debug, thiserror::Error)]
 pub enum TdfConfigError {
     /// The file cannot be read, is longer than a configuration can be, or is not UTF-8.
@@ -20,7 +20,7 @@ pub enum TdfConfigError {
     Read {
         /// The file as it was named.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// A line is neither a section nor a key.
@@ -50,7 +50,7 @@ pub enum TdfConfigError {
         section: &'static str,
         /// The name of the key.
         key: &'static str,
-        /// What may stand there.
+        /// The allowed values.
         allowed: &'static str,
     },
     /// A value that is not allowed.
@@ -66,7 +66,7 @@ pub enum TdfConfigError {
         key: &'static str,
         /// The value, shortened.
         value: String,
-        /// What may stand there.
+        /// The allowed values.
         allowed: &'static str,
     },
 }
@@ -74,7 +74,7 @@ pub enum TdfConfigError {
 /// `[tdf]` of the configuration of llts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TdfRules {
-    /// How many workers a task may lose.
+    /// Number of workers that a task may lose.
     pub max_losses: u32,
     /// The namespace for which a controller works.
     pub pool: Option<TdfPool>,
@@ -85,13 +85,13 @@ pub struct TdfRules {
 pub struct TdfPool {
     /// Where Redis is.
     pub redis: RedisSection,
-    /// What all keys begin with.
+    /// The prefix of all keys.
     pub namespace: String,
-    /// The name of the worker; without one it is made of the machine and the home.
+    /// The name of the worker; `None` derives it from the machine and the home.
     pub name: Option<WorkerName>,
     /// The folder with the programs.
     pub dir: PathBuf,
-    /// Between the beginnings of two rounds of the server.
+    /// Time between the starts of two rounds of the server.
     pub round_duration: Duration,
 }
 
@@ -146,21 +146,21 @@ pub struct RedisSection {
     pub tls: Option<TlsSettings>,
 }
 
-/// How the other side of an encrypted connection is known.
+/// How the other side of an encrypted connection is verified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsSettings {
-    /// A PEM file with the certificates to trust; the system's otherwise.
+    /// A PEM file with the certificates to trust; `None` for those of the system.
     pub ca_file: Option<PathBuf>,
 }
 
-/// What all three files have.
+/// The part that all three files share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TdfSection {
     /// Where Redis is.
     pub redis: RedisSection,
-    /// What all keys begin with.
+    /// The prefix of all keys.
     pub namespace: String,
-    /// What another reader of the file would understand otherwise, and keys that nothing reads.
+    /// Sentences about lines that another reader would understand differently, and about keys that nothing reads.
     pub warnings: Vec<String>,
 }
 
@@ -169,7 +169,7 @@ pub struct TdfSection {
 pub struct ServerConfig {
     /// Redis and the namespace.
     pub tdf: TdfSection,
-    /// Between the beginnings of two rounds.
+    /// Time between the starts of two rounds.
     pub round_duration: Duration,
 }
 
@@ -195,13 +195,13 @@ pub struct WorkerConfig {
 pub struct ManagerConfig {
     /// Redis and the namespace.
     pub tdf: TdfSection,
-    /// Between the beginnings of two rounds.
+    /// Time between the starts of two rounds.
     pub round_duration: Duration,
-    /// What holds for a task that does not say otherwise.
+    /// The values for a task that does not set its own.
     pub task_defaults: TdfTaskDefaults,
 }
 
-/// `[task_defaults]`: texts as they are written, because that is how they go into a task's hash.
+/// `[task_defaults]`: the texts as written, because they go into the hash of a task unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TdfTaskDefaults {
     /// Unix seconds.
@@ -280,7 +280,7 @@ impl ManagerConfig {
 }
 
 impl TdfSection {
-    /// Reads what every configuration has, whatever component it is for.
+    /// Reads the part that all configurations share, whatever component the file is for.
     ///
     /// # Errors
     /// [`TdfConfigError`], which names the file, the section, the key and the value.
@@ -296,7 +296,8 @@ const FILE_NAME: &str = "the name of a file, such as results/$worker-$taskId-$ro
 const MOMENT: &str = "a number of seconds, such as 0 or 12.5, or inf";
 const COUNT: &str = "a whole number";
 
-/// What Python's `float` reads and is finite, or infinite by its name: Redis does not read a number that is too large.
+/// Whether Python's `float` reads this text. A number must be finite, unless it is written as infinite: Redis cannot read a
+/// number that is too large.
 fn is_moment(text: &str) -> bool {
     let is_named = !text.contains(|letter: char| letter.is_ascii_digit());
     number::float(text).is_some_and(|number| number.is_finite() || (is_named && number > 0.0))

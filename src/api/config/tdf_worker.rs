@@ -1,22 +1,22 @@
-//! `[tdf_worker]`: what `llts tdf worker` does that its own file, which the original reads as well, does not say.
+//! `[tdf_worker]`: the settings of `llts tdf worker` that `worker.cfg` lacks, as the original reads the same file.
 
 use std::time::Duration;
 
 use super::error::ConfigError;
 use super::reader::Reader;
 
-/// Milliseconds: a longer time is a slip.
+/// A day, in milliseconds. A longer time is most likely a mistake.
 const DAY: u64 = 86_400_000;
 
-/// Redis takes no longer text.
+/// Redis does not accept longer texts.
 const OUTPUT_BYTES_MAX: u64 = 512 << 20;
 
 /// The programs that are run for a TDF namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TdfWorkerSection {
-    /// Between SIGTERM and SIGKILL to a program.
+    /// Time between SIGTERM and SIGKILL to a program.
     pub kill_interval: Duration,
-    /// Between SIGTERM and SIGKILL to what a program has left behind.
+    /// Time between SIGTERM and SIGKILL to processes that a program has left behind.
     pub straggler_grace: Duration,
     /// Bytes of stdout, and of stderr, that are reported.
     pub output_bytes_max: u64,

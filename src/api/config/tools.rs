@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::error::ConfigError;
 use super::reader::Reader;
 
-/// Milliseconds.
+/// A day, in milliseconds.
 const DAY: u64 = 86_400_000;
 
 /// The archives of tools that the controller holds and agents fetch.
@@ -21,7 +21,7 @@ pub struct ToolsSection {
     pub parts_max: usize,
     /// Bytes in the store beyond which it accepts no file.
     pub store_bytes_max: u64,
-    /// Free bytes of a disk below which nothing is written that can be left out.
+    /// Free bytes of a disk below which only indispensable data is written.
     pub disk_reserve: u64,
     /// Bytes of the files of a run that are kept with its task.
     pub out_files_bytes_max: u64,

@@ -1,5 +1,5 @@
-//! The life of a run as a task of the controller, from its submit to the end of its outputs. A pool and the lists of a controller hold
-//! one for each of their runs, ask the questions, and carry out what follows ([`Next`]).
+//! The life of a run as a task of the controller, from its submit to the end of its outputs. A pool and the lists of a controller
+//! hold one [`Life`] for each of their runs, ask the questions, and carry out the next step ([`Next`]).
 //!
 //! | a run is | event | next |
 //! |---|---|---|
@@ -12,8 +12,8 @@
 //! | Started | its agent is lost; it has finished | Waiting; the end |
 //! | Reading: the end | the outputs are in the result, or are read from the agent | gone |
 //!
-//! A waiting run is pulled back so that no program is ended by it: it is held, looked at, and killed only if it still waits. An agent
-//! that has taken it meanwhile keeps it.
+//! Pulling a waiting run back never ends a program: the task is held, looked at, and killed only if it still waits. An agent that
+//! has taken it in the meantime keeps it.
 
 use super::reading::{Progress, Reading};
 use super::{Answer, Part, Question, Refusal};
@@ -23,23 +23,23 @@ use base::{Mono, Now, TaskId};
 /// See the [module](self).
 #[derive(Debug)]
 pub enum Life {
-    /// It is looked for.
+    /// An earlier controller may have submitted it: it is searched for.
     Finding,
     /// Its submit has no answer.
     Asking,
-    /// Its submit is to be made, or made again.
+    /// It is to be submitted, for the first time or again.
     Refused,
-    /// The controller had it before; how far is it?
+    /// The controller had the task already, and is asked for its state.
     Looking(TaskId),
-    /// The controller that got it first may have handed it out before it was killed.
+    /// It seems to wait, but an earlier controller may have handed it out before that controller was killed.
     Doubtful(TaskId),
     /// No agent has it.
     Waiting {
         /// The task.
         task: TaskId,
-        /// From when on.
+        /// The beginning of the wait.
         since: Mono,
-        /// The pull that is under way.
+        /// The pull in progress, if there is one.
         pull: Option<Pull>,
     },
     /// An agent has it.
@@ -48,7 +48,7 @@ pub enum Life {
     Reading(Box<Reading>),
 }
 
-/// A pull that is under way.
+/// A pull in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pull {
     /// The reason of the kill, which is stored with the task.
@@ -63,7 +63,7 @@ enum Step {
     Killing,
 }
 
-/// What an event asks of the master.
+/// The next step of the master after an event.
 #[derive(Debug, PartialEq)]
 pub enum Next<Work, Known> {
     /// Nothing.
@@ -80,24 +80,24 @@ pub enum Next<Work, Known> {
     Never(String),
     /// It was never submitted.
     Unknown,
-    /// The controller has it; with true, it had it before, and the run is [`Life::Looking`].
+    /// The controller has accepted it. True if it had the task already: the run is [`Life::Looking`] then.
     Accepted(TaskId, bool),
-    /// It waits for an agent, and may be held: [`Life::waits`], unless the master knows better.
+    /// It waits for an agent; true if it is held. The master calls [`Life::waits`], unless it knows better.
     Waits(TaskId, bool),
     /// An agent has it.
     Started,
-    /// The pull was too late: let it start, and take this sight of it.
+    /// The pull came too late. Release the task, and go on from this state of it.
     Keeps(Snapshot),
-    /// It has finished; then [`Life::Reading`].
+    /// It has finished. [`Life::Reading`] follows.
     Finished(TaskId, Box<End>),
     /// [`Reading::question`] says what is read next.
     Read,
-    /// The same after [`super::reading::ABSENCE_PAUSE`].
+    /// As [`Self::Read`], but after [`super::reading::ABSENCE_PAUSE`].
     ReadLater,
 }
 
 impl Life {
-    /// The task at the controller, as long as it may go on.
+    /// The task at the controller; `None` before the controller is known to have it, and after it has finished.
     #[must_use]
     pub const fn task(&self) -> Option<TaskId> {
         match self {
@@ -108,19 +108,19 @@ impl Life {
         }
     }
 
-    /// It waits for an agent from here on.
+    /// Notes that the task waits for an agent from now on.
     pub fn waits(&mut self, now: Now, task: TaskId) {
         *self = Self::Waiting { task, since: now.mono, pull: None };
     }
 
-    /// Begins to pull it back, if it waits. The reason tells a restarted controller that the task has not failed.
+    /// Begins to pull the task back, if it waits. By the reason, a restarted controller knows that the task has not failed.
     pub fn pull<Work, Known>(&mut self, reason: &'static str) -> Next<Work, Known> {
         let Self::Waiting { task, pull: pull @ None, .. } = self else { return Next::Stay };
         *pull = Some(Pull { reason, step: Step::Holding });
         Next::Ask(Question::Hold(*task, true))
     }
 
-    /// The answer to a question about it.
+    /// Takes the answer to a question about the run.
     pub fn take_answer<Work, Known>(&mut self, now: Now, answer: Answer) -> Next<Work, Known> {
         match (&mut *self, answer) {
             (Self::Asking, Answer::Submitted(task, is_duplicate)) => {
@@ -153,12 +153,12 @@ impl Life {
         }
     }
 
-    /// The task has changed, or was looked at.
+    /// Takes the state of the task, after a change or a look.
     pub fn take_sight<Work, Known>(&mut self, Snapshot { task, is_held, stage }: Snapshot) -> Next<Work, Known> {
         match (stage, &*self) {
             (_, Self::Asking | Self::Refused | Self::Reading(_))
             | (Stage::Waiting, Self::Waiting { .. } | Self::Doubtful(_))
-            // An order to hold it is under way, which its answer takes back.
+            // A pull is in progress. The answer to its look ends it ([`Next::Keeps`]).
             | (Stage::Started, Self::Waiting { pull: Some(_), .. } | Self::Started(_)) => Next::Stay,
             (Stage::Waiting, _) => Next::Waits(task, is_held),
             (Stage::Started, _) => {
@@ -170,11 +170,12 @@ impl Life {
     }
 }
 
-/// The answer to a step of a pull.
+/// Takes the answer to a step of a pull.
 fn pulled<Work, Known>(task: TaskId, pull: &mut Option<Pull>, answer: Answer) -> Next<Work, Known> {
     let Some(Pull { reason, step }) = pull else { return Next::Stay };
     let (next, question) = match (*step, answer) {
-        // A refusal: it has finished, which is a change of the task, or the controller has no room for the answer.
+        // A refused hold means that the task has finished, which arrives as a change. A refused look means that the controller
+        // has no room for the answer.
         (Step::Holding, Answer::Done | Answer::Refused { .. })
         | (Step::Looking, Answer::Refused { refusal: Refusal::Passing, .. }) => (Step::Looking, Question::Look(task)),
         (Step::Looking, Answer::Seen(Snapshot { stage: Stage::Waiting, is_held: true, .. })) => {

@@ -13,7 +13,7 @@ use crate::wire::requests::stats;
 use crate::wire::requests::submit::Submitted;
 use base::Stream;
 
-/// The questions that are not answered.
+/// The questions without an answer yet.
 #[derive(Debug, Default)]
 pub struct Questions {
     open: BTreeMap<u64, Kind>,
@@ -30,7 +30,7 @@ enum Kind {
 }
 
 impl Questions {
-    /// The request for a question. `submit` and `find` make those that differ between masters.
+    /// The request for a question. `submit` and `find` make the requests that differ between masters.
     pub fn request<Work, Known>(
         &mut self,
         number: u64,

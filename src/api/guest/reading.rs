@@ -1,4 +1,4 @@
-//! The outputs of a task that has finished: out of its result, or in parts from the agent that has them.
+//! Reads the outputs of a finished task: from its result, or in parts from the agent that has them.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use base::{ExitCode, Mono, Now, Outcome, Stream, TaskId};
 /// Pause before an absent agent is asked again.
 pub const ABSENCE_PAUSE: Duration = Duration::from_millis(200);
 
-/// How long the agent with an output may be absent: a supervisor restarts one within seconds.
+/// How long the agent with an output may be absent: a supervisor restarts an agent within seconds.
 const ABSENCE_MAX: Duration = Duration::from_secs(30);
 
 /// The outputs of a task, in the order in which they are read.
@@ -36,7 +36,7 @@ struct Piece {
     bytes: Vec<u8>,
 }
 
-/// What follows a part.
+/// The next step after a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// The next question, if there is one.
@@ -50,14 +50,14 @@ pub enum Progress {
 pub struct Read {
     /// The end of the task.
     pub end: Box<End>,
-    /// Of stdout and of stderr, the bytes of each wanted range.
+    /// The bytes of each wanted range, for stdout and for stderr.
     pub outputs: [Vec<Vec<u8>>; 2],
     /// Why bytes are missing, each as a sentence.
     pub notes: Vec<String>,
 }
 
 impl Reading {
-    /// Reads these ranges of both outputs, of which `ranges` gets the lengths.
+    /// Begins to read both outputs. `ranges` gets the length of an output, and returns the wanted ranges.
     #[must_use]
     pub fn new(now: Now, task: TaskId, end: Box<End>, ranges: impl Fn(u64) -> Vec<Range<u64>>) -> Self {
         let pieces = STREAMS.into_iter().flat_map(|stream| {
@@ -67,7 +67,7 @@ impl Reading {
         Self { task, since: now.mono, pieces: pieces.collect(), at: 0, notes: Vec::new(), end }
     }
 
-    /// The next question; `None` when everything was read.
+    /// The next question; `None` when all ranges were read.
     pub fn question<Work, Known>(&mut self) -> Option<Question<Work, Known>> {
         loop {
             let piece = self.pieces.get_mut(self.at)?;
@@ -83,7 +83,7 @@ impl Reading {
         Some(Question::Output { task, round, stream: piece.stream, offset, bytes_max })
     }
 
-    /// The answer to the question.
+    /// Takes the answer to the question.
     pub fn take(&mut self, now: Now, part: Part) -> Progress {
         let Some(piece) = self.pieces.get_mut(self.at) else { return Progress::Next };
         if part.is_absent && now.mono.since(self.since) < ABSENCE_MAX {
@@ -111,7 +111,7 @@ impl Reading {
         Progress::Next
     }
 
-    /// Everything was read.
+    /// The outputs, when all ranges were read.
     #[must_use]
     pub fn finish(self) -> Read {
         let mut outputs = [Vec::new(), Vec::new()];
@@ -124,7 +124,7 @@ impl Reading {
     }
 }
 
-/// Why a task has ended, unless its command says so itself by its outputs.
+/// Why a task has ended, unless the outputs of its command tell.
 #[must_use]
 pub fn sentence(end: &End) -> Option<String> {
     let no_command = end.exit.is_some_and(|exit| exit.0 < 0 && !is_of_a_signal(&exit));

@@ -50,7 +50,7 @@ pub struct End {
 }
 
 impl End {
-    /// The bytes that it has written to an output: those of its tail, if the agent does not count them.
+    /// The length of an output. If the agent does not count the bytes, the length of its tail.
     #[must_use]
     pub fn length(&self, stream: Stream) -> u64 {
         match (stream, self.written) {
@@ -61,7 +61,7 @@ impl End {
         }
     }
 
-    /// The whole output, if its tail is that.
+    /// The whole output, if the tail contains all of it.
     #[must_use]
     pub fn whole(&self, stream: Stream) -> Option<&str> {
         let tail = self.tail(stream);
@@ -78,14 +78,14 @@ impl End {
     }
 }
 
-/// A request whose answer is that to any submit of one task.
+/// A request that reads the answer to any submit of one task. It is not sent.
 #[must_use]
 pub fn reading_submit() -> Ask<Submitted> {
     Submission::default().request()
 }
 
 impl Snapshot {
-    /// Reads the change of a task; `None` if it is none.
+    /// Reads the change of a task; `None` for any other message.
     #[must_use]
     pub fn of_change(frame: &[u8]) -> Option<Self> {
         let fields = json::parse(frame, &FieldLimits::TRUSTED).ok()?;

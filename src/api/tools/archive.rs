@@ -42,18 +42,18 @@ pub use survey::survey;
 
 use base::ToolName;
 
-/// Bytes of a GNU long name or a PAX header. The paths in it may have at most a few KiB; other readers were measured to
-/// take 593 MiB of memory for a claim in a 509 KiB archive.
+/// Bytes of a GNU long name or a PAX header. The paths in it have at most a few KiB. Other readers were measured to take 593 MiB
+/// of memory for a length that a 509 KiB archive claims.
 pub const EXTENSION_BYTES_MAX: u64 = 64 * 1024;
 
-/// Limits of an archive; the keys ARCHIVE_*, UNPACKED_BYTES_MAX and UNPACK_TIMEOUT of the configuration, with their
-/// defaults and reasons there.
+/// Limits of an archive: the keys ARCHIVE_*, UNPACKED_BYTES_MAX and UNPACK_TIMEOUT. `defaults.toml` has their defaults and
+/// reasons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The size of the archive in bytes.
     pub packed_bytes: u64,
-    /// Bytes that the decompressor returns, including headers and padding; also the bytes of all files, with hard links
-    /// counted again.
+    /// Bytes that the decompressor returns, including headers and padding. The limit also holds for the bytes of all files, with
+    /// hard links counted again.
     pub unpacked_bytes: u64,
     /// Entries, including folders that are only implied by a path.
     pub entries: u64,
@@ -97,7 +97,7 @@ pub enum Format {
 /// Where run.sh stands in an archive.
 #[derive(Clone, Copy, Debug)]
 enum Layout<'a> {
-    /// In one folder named as the tool, which holds all, or at the top.
+    /// At the top, or in one folder that has the name of the tool and contains everything.
     Tool(&'a ToolName),
     /// At the top. The folder that is made has this name.
     Top(&'a str),
@@ -172,7 +172,7 @@ pub fn unpack_program(
     stage.finish()
 }
 
-/// Like [`unpack`]; also returns what it consists of, and [`Packed::digest`] of exactly the bytes that were unpacked.
+/// Like [`unpack`]. Also returns the inventory of the tool, and [`Packed::digest`] of exactly the bytes that were unpacked.
 pub(super) fn unpack_with_inventory(
     archive: &File,
     tool: &ToolName,

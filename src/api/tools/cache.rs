@@ -1,12 +1,12 @@
 //! Unpacked tools, kept for later tasks: each archive is unpacked once per host, and each task gets a private copy.
 //!
-//! Entries are found by the content of the archive. Reading it each time would be slow, so a process remembers the inode,
-//! size and times under which it last saw a content: while `stat` returns the same, no file is opened. An archive written
-//! less than a few seconds ago is read again each time: a second write could be hidden in the same tick of the clock.
+//! Entries are found by the content of the archive. Reading it each time would be slow, so a process remembers the inode, size
+//! and times that belong to a content. While `stat` returns the same, no file is opened. An archive that was written within the
+//! last few seconds is read again each time, because a second write could fall into the same tick of the clock.
 //!
-//! Each run sees one whole version of its archive. It is opened once; the unpacked bytes must have the digest in the name
-//! of the entry; and if the file was written to meanwhile, everything is repeated. Replacing an archive with a rename is
-//! always safe. Overwriting it in place is not: a run at that moment may find it damaged.
+//! Each run sees one whole version of its archive. The archive is opened once, and the unpacked bytes must have the digest in the
+//! name of the entry. If the file was written to meanwhile, everything is repeated. Replacing an archive with a rename is always
+//! safe. Overwriting it in place is not: a run at that moment may find it damaged.
 //!
 //! A tool runs as the user of the agent and can write to the cache. So unpacked tools are not trusted: a process compares
 //! each with the archive when it first finds it, and with the state of its files at each copy. A changed tool is dropped
@@ -137,7 +137,7 @@ impl ToolCache {
         Ok(Self { tools_dir, limits, store, copier: Copier::new(), known, own, fetched_dirs })
     }
 
-    /// With these folders of fetched versions: that of the agents, and the store of a controller of the same home.
+    /// Adds the folders of fetched versions: `fetched` of the agents, and `store` of a controller of the same home.
     #[must_use]
     pub fn with_fetched(mut self, fetched: PathBuf, store: PathBuf) -> Self {
         self.fetched_dirs = [fetched, store];
@@ -169,9 +169,9 @@ impl ToolCache {
         Err(ToolError::io("store a tool in", self.store.dir(), cause))
     }
 
-    /// The size of the copy that [`Self::place`] would make, if this process knows the tool and its archive has not
-    /// changed; `None` if it would first have to read the archive, and perhaps to unpack it. Costs one `stat`. In the first
-    /// seconds after the archive was written, [`Self::place`] also reads the archive, though it does not unpack it.
+    /// The size of the copy that [`Self::place`] would make, if this process knows the tool and its archive has not changed;
+    /// `None` if it would have to read the archive first, and perhaps unpack it. Costs one `stat`. In the first seconds after the
+    /// archive was written, [`Self::place`] also reads the archive, though it does not unpack it.
     #[must_use]
     pub fn is_warm(&self, version: impl Into<ToolVersion>) -> Option<Size> {
         let version = &version.into();

@@ -53,7 +53,7 @@ pub enum CreateError {
 /// Makes the folder `dir`, and those above it, with an executable run.sh that reports the id of its task.
 ///
 /// # Errors
-/// When `dir` exists or cannot be made, or its name is not that of a tool.
+/// When `dir` exists or cannot be made, or its name is no valid tool name.
 pub fn create(dir: &Path) -> Result<ToolName, CreateError> {
     let io_error = |path: &Path| {
         let path = path.to_owned();

@@ -21,10 +21,10 @@ use base::{Mono, Now, ToolName, ToolSet};
 use proc::clock;
 use proc::files::file_stamp::FileStamp;
 
-/// The minimum time between two reads that notices request: many tools may be added at once, and each read lists all names.
+/// The minimum time between two reads after notices: many tools may be added at once, and each read lists all names.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The maximum number of tools remembered as absent. An agent that lacks more of the requested tools has the wrong folder.
+/// The maximum number of tools remembered as absent. An agent that lacks more tools than that has the wrong folder.
 const ABSENT_MAX: usize = 1000;
 
 const SUFFIX: &str = ".tar.gz";
@@ -32,18 +32,17 @@ const SUFFIX: &str = ".tar.gz";
 /// A tools folder, and its list at the last read.
 pub struct ToolsFolder {
     dir: PathBuf,
-    /// The maximum size of the list in bytes: an agent with a longer one does not report its tools and is taken to have
-    /// every tool.
+    /// The maximum size of the list in bytes. An agent with a longer list does not report it, and counts as having every tool.
     list_bytes_max: usize,
     interval: Duration,
-    /// The state at the last read; the flag says whether a later change is sure to alter the stamp.
+    /// The state at the last read. The flag is true if a later change is certain to alter the stamp.
     seen: Result<(FileStamp, bool), io::ErrorKind>,
     /// Whether this process handles [`notice::SIGNAL`].
     is_noticed: bool,
     /// The folder that sends notices, while it is the folder of the path, or the nearest existing one above it.
     watched: Option<File>,
     set: ToolSet,
-    /// The tools that runs did not find, where the present ones are too many to report.
+    /// The tools that runs did not find, if there are too many tools to report the list.
     absent: Vec<ToolName>,
     looked: Mono,
     noticed: bool,
@@ -61,8 +60,8 @@ impl ToolsFolder {
         folder
     }
 
-    /// Makes the kernel send [`notice::SIGNAL`] with each change, after which the caller must call [`Self::notice`]. The
-    /// process must have a handler for the signal, which otherwise ends the process.
+    /// Makes the kernel send [`notice::SIGNAL`] at each change. The caller must then call [`Self::notice`]. The process must
+    /// handle the signal, which otherwise ends it.
     #[must_use]
     pub fn with_notices(mut self) -> Self {
         self.is_noticed = true;
@@ -110,8 +109,8 @@ impl ToolsFolder {
         if is_known && !forced {
             return false;
         }
-        // Notices start before the names are read, so that no change in between is missed; nor is a replacement of the
-        // folder itself.
+        // Notices start before the names are read, so that no change in between is missed, not even a replacement of the folder
+        // itself.
         self.watch();
         if stamp.is_err() {
             stamp = self.stamp().inspect(|_| self.watch());
@@ -144,8 +143,8 @@ impl ToolsFolder {
         fs::metadata(&self.dir).map(|metadata| FileStamp::from(&metadata))
     }
 
-    /// Requests notices for the names in the folder; for a folder that is missing, from the folder in which it, or its
-    /// parent, will appear.
+    /// Requests notices for the names in the folder. If the folder is missing, watches the nearest existing folder above it,
+    /// where it or a parent of it will appear.
     fn watch(&mut self) {
         let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
         let dir =
@@ -187,8 +186,7 @@ impl ToolsFolder {
         Ok(ToolSet::only(names))
     }
 
-    /// Whether a run would find a tool, also where its archive is a symbolic link, which [`super::ToolCache`] opens in the
-    /// same way.
+    /// Whether a run would find a tool. Symbolic links are followed as [`super::ToolCache`] does.
     fn is_there(&self, tool: &ToolName) -> bool {
         let open = || {
             let folder = File::open(&self.dir)?;

@@ -1,8 +1,7 @@
 //! Sends a signal when a name appears in a folder or disappears from it (`F_NOTIFY`). The only unsafe code of the tools.
 //!
-//! inotify is not used: a user may have 128 instances of it, for all programs together, and one agent runs per core.
-//! `F_NOTIFY` needs one descriptor and nothing else. Where the kernel or the file system does not support it, the periodic
-//! reads have to suffice.
+//! inotify is not used, because a user has 128 instances of it for all programs together, and one agent runs per core. `F_NOTIFY`
+//! needs no more than one descriptor. Where the kernel or the file system does not support it, the periodic reads must do.
 
 #![expect(unsafe_code, reason = "libc is called directly; every block says why it is sound")]
 
@@ -21,8 +20,8 @@ const DN_DELETE: u32 = 0x8;
 const DN_RENAME: u32 = 0x10;
 const DN_MULTISHOT: u32 = 0x8000_0000;
 
-/// Requests that [`SIGNAL`] is sent to this process with each change of the names in this folder, as long as the descriptor
-/// is open.
+/// Makes the kernel send [`SIGNAL`] to this process at each change of the names in this folder, as long as the descriptor is
+/// open.
 ///
 /// # Errors
 /// When the kernel or the file system does not support it.

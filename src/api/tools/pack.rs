@@ -1,8 +1,8 @@
-//! Packs a tool's folder into an archive that is the same, byte for byte, for the same content.
+//! Packs a tool's folder into an archive. The same content results in the same bytes.
 //!
-//! Entries are sorted; times and owners are zero; modes are 755 or 644 by the owner's x bit, and run.sh is 755. All entries
-//! are in one folder named after the tool. Hard links become files. The archive is unpacked once before it gets its name,
-//! so that an archive that an agent would refuse is refused here.
+//! Entries are sorted; times and owners are zero; modes are 755 or 644 by the owner's x bit, and run.sh is 755. All entries are
+//! in one folder named after the tool. Hard links become files. The archive is unpacked once before it gets its name, so that any
+//! archive that an agent would refuse fails here.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -119,7 +119,7 @@ pub fn pack(dir: &Path, out: &Path, limits: &Limits) -> Result<Packed, PackError
     if same_content(&archive, out).map_err(io_error("read", out))? {
         return Ok(Packed { bytes, entries, changed: false });
     }
-    // Synced, because a name that survives a crash without its content would be a broken tool.
+    // Synced, because after a crash a name without its content would be a broken tool.
     file.sync_all().map_err(io_error("write", &archive))?;
     fs::rename(&archive, out).map_err(io_error("write", out))?;
     Ok(Packed { bytes, entries, changed: true })
@@ -220,7 +220,7 @@ impl<W: Write> Writer<'_, W> {
         Ok(())
     }
 
-    /// Counts before any compression: otherwise a sparse file of a terabyte would be refused only after hours.
+    /// Counts before the compression: otherwise it would take hours to refuse a sparse file of a terabyte.
     fn count(&mut self, bytes: u64) -> Result<(), PackError> {
         self.entries += 1;
         self.bytes = self.bytes.saturating_add(bytes);

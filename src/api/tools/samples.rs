@@ -1,4 +1,4 @@
-//! The sample tools of the repository, built into the program, so that an installed one has a tool to begin with.
+//! The sample tools of the repository, built into the program, so that an installation has a tool to begin with.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};

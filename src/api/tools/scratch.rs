@@ -1,8 +1,7 @@
-//! A private folder with a unique name that is removed when it is dropped, and the removal of the folders of dead
-//! processes.
+//! A private folder with a unique name, removed when it is dropped, and a cleanup of the folders of dead processes.
 //!
-//! Its maker holds a lock on it. A lock shows who is alive where a process id cannot: ids are reused, and agents in
-//! different containers may share a folder without seeing each other's processes.
+//! The process that makes the folder holds a lock on it while it lives. A process id would not show that: ids are reused, and
+//! agents in different containers may share a folder without seeing each other's processes.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -78,7 +77,7 @@ pub(crate) fn lock(path: &Path) -> io::Result<Option<OwnedFd>> {
     Ok(here.then_some(folder))
 }
 
-/// Removes the folders with `prefix` in `parent` whose makers have ended.
+/// Removes the folders with `prefix` in `parent` that no living process holds.
 pub fn remove_abandoned(parent: &Path, prefix: &str) -> io::Result<()> {
     for item in fs::read_dir(parent)? {
         let item = item?;

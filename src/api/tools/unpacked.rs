@@ -10,7 +10,7 @@ use crate::wire::tool_manifest;
 /// Bytes of run.sh that are checked.
 const SCRIPT_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Checks what an unpacked tool says about its start and its parameters. Returns likely mistakes.
+/// Checks the run.sh and the tool.toml of an unpacked tool. Returns likely mistakes.
 ///
 /// # Errors
 /// A defect that would make each run fail.

@@ -17,7 +17,7 @@ use proc::temp_dir::temp_dir;
 /// A tool that an agent would accept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
-    /// Name of the gate.
+    /// Name of the tool.
     pub tool: ToolName,
     /// Files, folders and links in it.
     pub entries: u64,
@@ -88,11 +88,11 @@ pub struct PackedTool {
     pub bytes: u64,
     /// Likely mistakes that do not prevent a run. Each is a sentence without a full stop.
     pub warnings: Vec<String>,
-    /// Holds the archive of a folder.
+    /// Contains the archive that was packed from a folder. Dropping it removes the archive.
     _scratch: Scratch,
 }
 
-/// Checks a folder with a tool, or an archive `<tool>.tar.gz`, by unpacking it, in a folder of its own under the system's
+/// Checks a folder with a tool, or an archive `<tool>.tar.gz`. It is unpacked for that, in a private folder under the system's
 /// folder for temporary files.
 ///
 /// # Errors
@@ -102,7 +102,7 @@ pub fn check(path: &Path, limits: &Limits) -> Result<Checked, CheckError> {
     Ok(Checked { tool, entries, bytes, warnings })
 }
 
-/// The same, for the tool of this name, with its archive, which a folder is packed into.
+/// As [`check`], but also returns the archive; a folder is packed for that. `name` replaces the name in `path`.
 ///
 /// # Errors
 /// As [`check`].

@@ -5,7 +5,7 @@ use super::typed::bad;
 use base::code::{Code, Refusal};
 use base::{Fields, PublicKey, PushAddress, Scalar, words};
 
-/// Reads both fields. A submit and a stored task are read alike, so that a task accepted with a key is never pushed without
+/// Reads both fields, in the same way for a submit and a stored task, so that a task accepted with a key is never pushed without
 /// it.
 ///
 /// # Errors

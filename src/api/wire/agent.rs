@@ -1,4 +1,4 @@
-//! The agent's side of the conversation: its messages, and the answers that it understands.
+//! The agent's side of the conversation: it writes messages and reads the answers.
 
 use super::Code;
 use super::requests::apply::{self, Dispatch, DispatchList, LIST_TASKS_MAX, TASK_APPLY};
@@ -22,7 +22,7 @@ pub enum ToAgent {
     List(Box<DispatchList>),
     /// There is no task.
     NoTask,
-    /// The answer to a report. If the report is refused, reports on that run are not wanted any more.
+    /// The answer to a report. If the report is refused, the controller wants no more reports on that run.
     Reported {
         /// The task.
         task: TaskId,
@@ -33,11 +33,11 @@ pub enum ToAgent {
         /// Whether it was accepted.
         accepted: bool,
     },
-    /// The agent was refused, for example because another one has its id; the reason.
+    /// The agent was refused for this reason, for example because another agent has its id.
     Rejected(String),
-    /// A part of an output is wanted.
+    /// The controller wants a part of an output.
     Wanted(Wanted),
-    /// A later offer of outputs has replaced the answered one.
+    /// The answered offer of outputs was replaced by a later one.
     Replaced,
     /// The exit was recorded.
     Left,

@@ -1,4 +1,4 @@
-//! What a waiting task waits for, in a few words for a column. [`super::history::why`] has the whole sentence.
+//! The reason why a task waits, in a few words for a column. [`super::history::why`] has the whole sentence.
 
 use base::{
     GateVerdict, Holdup, Outcome, Prior, Round, RoundOutcome, TaskId, TaskRecord, Term, UNTIL_OPENED, Wanted, words,
@@ -15,7 +15,7 @@ pub fn brief(record: &TaskRecord, holdup: &Holdup) -> String {
     }
 }
 
-/// The same without the place in the queue, so that tasks which wait for the same have the same words.
+/// As [`brief`], without the place in the queue, so that tasks that wait for the same thing have the same text.
 #[must_use]
 pub fn reason(record: &TaskRecord, holdup: &Holdup) -> String {
     let needs = &record.policy.needs;
@@ -73,13 +73,14 @@ fn after(term: &Term, count: usize) -> String {
     format!("after {wanted}{of}{others}")
 }
 
-/// The random letters of an id, which people write in place of it.
+/// The random letters of an id. People use them in place of the id.
 #[must_use]
 pub fn short(task: TaskId) -> String {
     String::from_utf8_lossy(&task.letters()).into_owned()
 }
 
-/// The line that says why a task is as it is: what it waits for, how far its run is, or the last line of what it said at its end.
+/// One line about the state of a task: the reason of its wait, the order to end it, the progress of its run, or the line about
+/// its last end.
 #[must_use]
 pub fn why(record: &TaskRecord, holdup: Option<&Holdup>) -> Option<String> {
     if let Some(holdup) = holdup {
@@ -103,7 +104,7 @@ fn ended(outcome: base::RoundOutcome) -> String {
     format!("ended as {}", words::round_outcome(outcome))
 }
 
-/// Why a task was skipped, without the term that could not be met: `task MEylh ended as FAILED`.
+/// Why a task was skipped, for example `task MEylh ended as FAILED`. The term that could not be met is left out.
 fn skipped(line: &str) -> String {
     let why = line.split_once(" cannot be met: ").map_or(line, |(_, why)| why);
     let word = |word: &str| word.parse().map_or_else(|_| word.to_owned(), short);

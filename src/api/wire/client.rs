@@ -1,7 +1,7 @@
 //! The client's side of the conversation: requests and answers.
 //!
-//! The construction of each request is in its file of [`requests`](super::requests); the crate `llts-client` sends it and
-//! waits for the answer.
+//! Each file of [`requests`](super::requests) constructs its own request. The crate `llts-client` sends it and waits for the
+//! answer.
 
 mod reply;
 mod view;
@@ -29,20 +29,20 @@ impl<A> Ask<A> {
         Self { fields: Fields::new().with(words::TYPE, kind), list: None, read }
     }
 
-    /// As it is, with one more field, or with another value of a field.
+    /// Sets one more field, or another value of a field.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<Scalar>) -> Self {
         self.fields.set(name, value);
         self
     }
 
-    /// As it is, with a list of flat objects.
+    /// Sets the list of flat objects.
     pub(super) fn with_list(mut self, name: &'static str, items: Vec<Fields>) -> Self {
         self.list = Some((name, items));
         self
     }
 
-    /// As it is, for the selected tasks.
+    /// Restricts the request to the selected tasks.
     pub(super) fn matching(self, Selector(fields): &Selector) -> Self {
         let fields = fields.iter().filter(|(name, _)| *name != words::TYPE);
         fields.fold(self, |ask, (name, value)| ask.with(name, value.clone()))
@@ -54,7 +54,7 @@ impl<A> Ask<A> {
         &self.fields
     }
 
-    /// The same request, of whose answer only the warning counts, if there is one.
+    /// The same request, with an answer that is reduced to its warning.
     #[must_use]
     pub fn for_its_warning(self) -> Ask<Option<String>> {
         let read = |frame: &[u8]| decode(frame).map(|fields| fields.text(words::WARNING).map(str::to_owned));

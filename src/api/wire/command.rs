@@ -3,10 +3,10 @@
 //! | field | value |
 //! |---|---|
 //! | `__COMMAND__` | the program and its arguments: an array of texts, as JSON in a text |
-//! | `__SHELL__` | in place of it: one line for `/bin/sh -c` |
+//! | `__SHELL__` | in place of `__COMMAND__`: one line for `/bin/sh -c` |
 //! | `__CWD__` | absolute path of the working directory; without it the folder of the task |
 //! | `__STDIN__` | the standard input, at most [`base::json::STDIN_BYTES_MAX`]; without it empty |
-//! | `__STREAMS__` | in place of it: the name of an abstract unix socket at which its client gives the standard input, or all three streams |
+//! | `__STREAMS__` | in place of `__STDIN__`: an abstract unix socket through which the client passes stdin, or all three streams |
 //! | `__UMASK__` | the umask as an octal text, "022" |
 //! | `__ENV__` | further variables: an object of texts, as JSON in a text |
 //!
@@ -61,7 +61,7 @@ pub fn read(fields: &Fields) -> Result<Option<TaskCommand>, Refusal> {
     Ok(Some(TaskCommand { words, folder, stdin, streams, umask, environment: environment.unwrap_or_default() }))
 }
 
-/// The refusal of `what`, whose sender is not among those that `ALLOW_COMMANDS` names.
+/// The refusal of `what`, because `ALLOW_COMMANDS` does not admit its sender.
 #[must_use]
 pub fn not_allowed(allow: AllowCommands, caller: Caller, what: &str) -> Refusal {
     let remedy = match (allow, caller.key) {
@@ -97,7 +97,7 @@ pub struct Surroundings {
     pub folder: Option<String>,
     /// The umask, 0 to 0o777; `None` for that of the agent's tools.
     pub umask: Option<u32>,
-    /// Variables over those of the agent, and below those of the task.
+    /// Variables. They override those of the agent, and those of the task override them.
     pub environment: BTreeMap<String, String>,
 }
 
@@ -122,7 +122,7 @@ impl Surroundings {
 /// Columns of a command in a table.
 const SHOWN_MAX: usize = 40;
 
-/// A command on one line, without its middle if it is long; `None` for the task of a tool.
+/// A command on one line, without its middle if it is long. `None` for the task of a tool.
 pub(super) fn shown(fields: &Fields) -> Option<String> {
     whole(fields).map(|whole| middle(&whole, SHOWN_MAX))
 }

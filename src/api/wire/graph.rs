@@ -1,4 +1,4 @@
-//! The document of a step graph: JSON or TOML to steps with ports.
+//! Reads the document of a step graph: from JSON or TOML to steps with ports.
 //!
 //! | key | value |
 //! |---|---|
@@ -11,13 +11,13 @@
 //! | `operation`, `command` | its tool, or the program and its arguments; a step without them is an exchange |
 //! | `parameters` | fields for its tasks |
 //! | `policy` | fields of a submit, over those of the graph |
-//! | `inputs`, `sub_inputs` | for each port the outputs that it takes: a list of `step.port` |
+//! | `inputs`, `sub_inputs` | the outputs that each port takes: a list of `step.port` |
 //! | `outputs` | the names of its outputs; `["out"]` without it |
-//! | `tasks` | the number of its main tasks, 1 without it; or a main input, which gives a task for each partition |
-//! | `prepare` | for a sub input the number of its tasks, 1 without it |
-//! | `propagate` | false: its end is not brought forward when all its downstream steps end early |
+//! | `tasks` | the number of its main tasks, 1 by default; or a main input, for one task per partition |
+//! | `prepare` | the number of tasks for each sub input, 1 by default |
+//! | `propagate` | false: it does not end early when all its downstream steps do |
 //!
-//! A reader checks one step at a time. Whether the steps fit together is the concern of `engine::graph`.
+//! This module checks one step at a time. `engine::graph` checks that the steps fit together.
 
 mod accepted;
 mod document;

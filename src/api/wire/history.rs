@@ -1,7 +1,7 @@
 //! The rounds of a task: as fields, and as a log for people.
 //!
-//! A field of a past round is named as in its round, with the number of the round as prefix: `0:__EXIT_CODE__`. The log is
-//! derived from the record, so that no data is stored twice.
+//! A field of a past round keeps its name, with the number of the round as prefix: `0:__EXIT_CODE__`. The log is derived from the
+//! record, so that no data is stored twice.
 
 use std::fmt::Write as _;
 
@@ -191,7 +191,7 @@ pub fn why(record: &TaskRecord, holdup: Option<&Holdup>) -> String {
     }
 }
 
-/// Whether the last run found its tool running, if that stays.
+/// A clause that says whether the last run found its tool running; empty for a tool that does not stay.
 pub(super) fn started(record: &TaskRecord) -> String {
     let Some((run, is_warm)) = record.last_run().zip(record.result().and_then(|result| result.warm)) else {
         return String::new();
@@ -200,7 +200,7 @@ pub(super) fn started(record: &TaskRecord) -> String {
     format!("; started on {}, which {tool}", run.agent)
 }
 
-/// That the agent of the last run has another version of the tool than the one that the task has pinned.
+/// A clause about an agent whose own version of the tool replaces the pinned one.
 pub(super) fn own_version(record: &TaskRecord, own: ToolDigest) -> String {
     let agent = record.last_run().map_or("", |run| run.agent.as_str());
     let pin = record.pin.map(|pin| format!(", which goes before version {} of the controller", pin.short()));
@@ -222,7 +222,7 @@ fn unfit_agents(record: &TaskRecord) -> String {
     format!("; it has been with {} and does not go there again before {until}: {why}", agents.join(", "))
 }
 
-/// What a task waits for whose agent is silent.
+/// Why a task waits after its agent has fallen silent.
 fn silent(record: &TaskRecord, since: Wall, until: Option<Wall>, other: &Holdup) -> String {
     let agent = record.last_run().map_or("", |run| run.agent.as_str());
     let next = match until {
@@ -245,7 +245,7 @@ fn lease(record: &TaskRecord, until: Wall) -> String {
     )
 }
 
-/// What a term waits for, and how many others there are.
+/// The event that a term waits for, and the number of other terms.
 fn after(term: &Term, count: usize) -> String {
     let waits = match (term.wanted, &term.of) {
         (Wanted::Success, Prior::Task(task)) => format!("task {task} to succeed"),
@@ -343,7 +343,7 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
     }
 }
 
-/// Parents that wait for their children have all agents that could run these.
+/// All agents that could run the task are held by parents that wait for their children.
 fn held(record: &TaskRecord, agents: &[AgentId], is_parent: bool) -> String {
     let agents: Vec<_> = agents.iter().map(AgentId::as_str).collect();
     let agents = agents.join(", ");
@@ -360,7 +360,7 @@ fn held(record: &TaskRecord, agents: &[AgentId], is_parent: bool) -> String {
     )
 }
 
-/// It needs what a full agent does beyond a simple one.
+/// The task needs a full agent, and there are only simple ones.
 fn only_simple_agents(record: &TaskRecord, needs: &Requirements) -> String {
     let what = match &record.tool {
         tool if tool.is_command() => "it is a command".to_owned(),
@@ -375,7 +375,7 @@ fn only_simple_agents(record: &TaskRecord, needs: &Requirements) -> String {
     )
 }
 
-/// The disks of the agents that take tasks are full.
+/// A client has paused the service.
 fn service_paused(until: Wall) -> String {
     let until = if until >= UNTIL_OPENED { String::new() } else { format!(" until {until}") };
     format!("a client has paused the service{until}; `llts resume --service` lets tasks start")
@@ -394,7 +394,7 @@ fn paused(which: &str, agents: &[AgentId]) -> String {
     format!("{which} that could run it are paused: {named}; `llts resume --agent {listed}` gives them tasks again")
 }
 
-/// Why a task that could start does not: its agents are busy.
+/// Why a task that is ready does not start: its agents are busy.
 fn agents(before: usize, servers: Servers, is_one_idle: bool, blocked: Option<&BlockedAgent>, tool: &str) -> String {
     let tool = match servers {
         Servers::All => String::new(),

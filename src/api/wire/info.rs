@@ -14,13 +14,13 @@ use base::json::ObjectWriter;
 use base::os_text::letters;
 use base::{Defer, Labels, Round, SECONDS_MAX, Scalar, TaskId, os_bytes, words};
 
-/// The endpoint of the controller for a tool, in `controller.info` and in its environment; a client that it starts uses it.
+/// The endpoint of the controller, in `controller.info` and in the environment of a tool. A client that the tool starts uses it.
 pub const CONTROLLER_ADDRESS: &str = "CONTROLLER_ADDRESS";
 
-/// The path of the file in which a run tells its progress, in its environment.
+/// The variable with the path of the file in which a run reports its progress.
 pub const PROGRESS_FILE: &str = "LLTS_PROGRESS_FILE";
 
-/// Whether only `task.json` shows a field to a run, because it may be too long for an environment.
+/// Whether a run finds a field only in `task.json`, because it may be too long for an environment.
 fn is_in_json_only(name: &str) -> bool {
     const LONG: [&str; 8] = [
         words::COMMAND,
@@ -53,7 +53,7 @@ pub fn task_info(dispatch: &Dispatch) -> OsString {
     os_bytes(&text).unwrap_or_else(|| text.into())
 }
 
-/// Bytes that the `task.json` of a short command has at most.
+/// Capacity for a `task.json`: enough for that of a short command.
 const JSON_BYTES: usize = 512;
 
 /// `task.json`: the same fields as one JSON object.
@@ -81,7 +81,7 @@ pub fn controller_info(controller: &str, agent: IpAddr) -> String {
 /// A name and a value.
 pub type Variable<'a> = (Cow<'a, str>, Cow<'a, OsStr>);
 
-/// The variables that do not depend on the task: all that a tool that stays gets.
+/// The variables that do not depend on the task. A tool that stays gets no others.
 pub fn environment_of_every_task<'a>(controller: &'a str, agent: IpAddr) -> [Variable<'a>; 2] {
     [
         (CONTROLLER_ADDRESS.into(), OsStr::new(controller).into()),
@@ -92,9 +92,9 @@ pub fn environment_of_every_task<'a>(controller: &'a str, agent: IpAddr) -> [Var
 /// The variables that a tool gets besides those of the agent: the fields of the service under their own names, the
 /// parameters as `PARAM_<name>`, and the content of `controller.info`.
 ///
-/// The prefix keeps a parameter from being used as `PATH` or `LD_PRELOAD`. A name that is not an identifier, or a value
-/// with a NUL byte, is not possible in an environment; it is in `task.json`, as are long fields of the service. Values in the form of
-/// [`base::os_text()`] are their bytes.
+/// The prefix keeps a parameter from being used as `PATH` or `LD_PRELOAD`. An environment cannot contain a name that is not an
+/// identifier, or a value with a NUL byte. These are only in `task.json`, as are long fields of the service. Values in the form
+/// of [`base::os_text()`] are their bytes.
 #[must_use]
 pub fn environment<'a>(dispatch: &'a Dispatch, controller: &'a str, agent: IpAddr) -> Vec<Variable<'a>> {
     let mut variables = Vec::from(environment_of_every_task(controller, agent));
@@ -134,11 +134,11 @@ pub fn cookie(task: TaskId, round: Round) -> [String; 2] {
     [format!("{}={task}", words::TASK_ID), format!("{}={round}", words::ROUND)]
 }
 
-/// Two short lines, and space for comments beside them.
+/// The maximum of bytes in a `defer.info`: short lines, and space for comments.
 pub const DEFER_BYTES_MAX: usize = 4096;
 
-/// `defer.info`: the requests of a run.sh that exits with 75, in lines `retry_after=SECONDS`, `gate=NAME` and `until_released`. Also returns
-/// messages about the lines that cannot be parsed.
+/// `defer.info`: the requests of a run.sh that exits with 75, in lines `retry_after=SECONDS`, `gate=NAME` and `until_released`.
+/// Also returns messages about lines that cannot be parsed.
 #[must_use]
 pub fn defer(text: &str) -> (Defer, Vec<String>) {
     let mut defer = Defer::default();
@@ -168,7 +168,7 @@ pub fn defer(text: &str) -> (Defer, Vec<String>) {
     (defer, bad)
 }
 
-/// The fields that a run sees, in order, each name once. A short task writes them three times, so that nothing is copied.
+/// The fields that a run sees, in order, each name once. They are borrowed, because each task writes them three times.
 fn task_fields(dispatch: &Dispatch) -> Vec<(Cow<'_, str>, Cow<'_, Scalar>)> {
     let of_step = dispatch.step.as_ref().map(|step| apply::step_fields(step)).unwrap_or_default();
     let own: [(&str, Scalar); 2] =
@@ -185,7 +185,7 @@ fn task_fields(dispatch: &Dispatch) -> Vec<(Cow<'_, str>, Cow<'_, Scalar>)> {
     fields
 }
 
-/// A value as a line shows it.
+/// A value as it stands in a line.
 fn text_of(value: &Scalar) -> Cow<'_, str> {
     match value {
         Scalar::Text(text) => Cow::Borrowed(text),

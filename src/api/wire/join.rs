@@ -1,4 +1,4 @@
-//! How a machine hands its public key over: one request to the machine that has invited it, and one answer.
+//! How a machine hands over its public key: one request to the machine that has invited it, and one answer.
 
 use base::json::FieldLimits;
 use base::{AgentId, Fields, Host, PublicKey, Scalar, json, words};
@@ -14,14 +14,14 @@ const REFUSED: &str = "__REFUSED__";
 const MAY_COMMAND: &str = "__MAY_COMMAND__";
 const HOSTS: &str = "__HOSTS__";
 
-/// Room for either message; more is none of them.
+/// Enough for either message. Anything longer is neither.
 const LIMITS: FieldLimits =
     FieldLimits { message_bytes: 4096, fields: 16, name_bytes: 64, value_bytes: 1024, command_bytes: 1024 };
 
-/// A machine that wants to be let in.
+/// A machine that asks for access.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Newcomer {
-    /// The name that it gives itself. It is valid as a file name, as the id of an agent is.
+    /// The name that it has chosen. Like the id of an agent, it is valid as a file name.
     pub name: AgentId,
     /// Its public key.
     pub key: PublicKey,
@@ -30,18 +30,18 @@ pub struct Newcomer {
 /// The answer to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// Its key is let in from here on, at these ports of the controller.
+    /// Its key is accepted from now on, at these ports of the controller.
     Accepted {
-        /// That for requests.
+        /// The port for requests.
         requests: u16,
-        /// That for broadcasts, if it is open.
+        /// The port for broadcasts, if it is open.
         broadcasts: Option<u16>,
         /// Whether the controller takes commands and changes of tools with its key.
         may_command: bool,
         /// The hosts of the controllers that may lead, as parts of endpoints, if there are several.
         hosts: Vec<String>,
     },
-    /// It is not; a sentence says why.
+    /// Its key is refused. The sentence says why.
     Refused(String),
 }
 

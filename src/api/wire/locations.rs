@@ -1,4 +1,4 @@
-//! Locations by port as the text of one field: a JSON object of arrays of texts.
+//! Locations by port, as the text of one field: a JSON object of arrays of texts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

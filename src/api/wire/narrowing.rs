@@ -1,15 +1,15 @@
-//! What narrows a list of tasks down besides equal fields.
+//! Conditions for a list of tasks that are more than equal fields.
 
 use super::rounds::of_record;
 use super::{task, what};
 use base::{ShownState, TaskId, TaskRecord, TaskState, Wall};
 
-/// All that apply must be met.
+/// Conditions for tasks. A task must meet all that are set.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Narrowing {
-    /// The states, one of which the task has; none for any.
+    /// The allowed states; empty for any state.
     pub states: Vec<ShownState>,
-    /// A part of what the task does, or of what it said at its end, in lower case.
+    /// A text, in lower case, that the given id, the work, or the line about the last end of the task must contain.
     pub text: Option<String>,
     /// It ended at this moment or later, or has not ended.
     pub since: Option<Wall>,
@@ -19,12 +19,13 @@ pub struct Narrowing {
     pub letters: Option<[u8; TaskId::SUFFIX_LEN]>,
     /// Whether it must run longer than usual.
     pub runs_longer: bool,
-    /// Whether the text is looked for in commands, too: a sender that may not see them must not find them out by guesses.
+    /// Whether the work and the end of commands are searched, too: a sender without the right to see them must not be able to
+    /// guess them.
     pub sees_commands: bool,
 }
 
 impl Narrowing {
-    /// Whether it leaves no task out.
+    /// Whether every task meets it.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         let Self { states, text, since, until, letters, runs_longer, sees_commands: _ } = self;
@@ -32,13 +33,14 @@ impl Narrowing {
         has_none && letters.is_none() && !*runs_longer
     }
 
-    /// The bytes of a task that have to be read.
+    /// The bytes of a task that a check reads.
     #[must_use]
     pub fn searched_bytes(&self, record: &TaskRecord) -> usize {
         if self.text.is_some() { 2 * record.submitted.len() } else { 0 }
     }
 
-    /// Whether a task meets all of it, but for the length of its run: its record does not say what is usual.
+    /// Whether a task meets all conditions. Of [`Self::runs_longer`], only the state is checked here, because a record does not
+    /// contain the usual run time.
     #[must_use]
     pub fn admits(&self, record: &TaskRecord) -> bool {
         let state = ShownState::of(record);

@@ -22,7 +22,7 @@ pub fn read(fields: &Fields, defaults: &Arc<Policy>) -> Result<Arc<Policy>, Refu
     let mut policy = Arc::clone(defaults);
     for (word, _) in fields.iter() {
         if let Some(field) = field(word) {
-            // The first policy field makes a copy of the defaults.
+            // The first field of the policy makes a copy of the defaults.
             set(Arc::make_mut(&mut policy), field, fields, word)?;
         }
     }
@@ -107,8 +107,8 @@ pub(super) fn write(policy: &Policy, writer: &mut ObjectWriter<'_>) {
     }
 }
 
-/// Reads a policy as written by [`write`], each name behind `prefix`. An accepted policy stays valid, whatever the bounds for new tasks; `None` for an
-/// invalid one.
+/// Reads a policy as written by [`write`], each name behind `prefix`; `None` for an invalid one. An accepted policy stays valid,
+/// even if it exceeds the present bounds for new tasks.
 pub(super) fn restore(fields: &Fields, prefix: &str) -> Option<Policy> {
     let mut policy = Policy::default();
     for (word, value) in fields.iter().filter_map(|(name, value)| Some((name.strip_prefix(prefix)?, value))) {
@@ -128,7 +128,7 @@ pub(super) fn restore(fields: &Fields, prefix: &str) -> Option<Policy> {
     Some(policy)
 }
 
-/// The first signal to a run that is to end, and whether its two outputs are one, from the fields of its task.
+/// The first signal for ending a run, and whether its two outputs are merged, from the fields of its task.
 #[must_use]
 pub fn of_run(fields: &Fields) -> (EndSignal, bool) {
     let signal = fields.text(words::END_SIGNAL).and_then(EndSignal::parse).unwrap_or_default();

@@ -11,11 +11,11 @@ use base::{Round, TaskId, TaskRecord, json, words};
 /// One published message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Published {
-    /// A task waits and no agent was parked.
+    /// A task waits, and no agent was parked.
     Inform,
     /// The agent with this round of this task must end it. A later round may follow, and may overtake this message.
     Kill(TaskId, Round),
-    /// The agent with this round of this task, which is of a step, must tell it to finish early.
+    /// The agent with this round of this task of a step must tell it to finish early.
     Finish(TaskId, Round),
 }
 
@@ -82,7 +82,7 @@ pub fn decode_acknowledgement(frame: &[u8]) -> Option<(TaskId, u32)> {
     Some((fields.text(words::TASK_ID)?.parse().ok()?, u32::try_from(fields.count(words::SEQ)?).ok()?))
 }
 
-/// The first bytes of messages of a kind, to subscribe to.
+/// The first bytes of all messages of a kind, for a subscription.
 #[must_use]
 pub fn prefix(kind: &str) -> String {
     format!("{{\"{}\":\"{kind}\"", words::TYPE)

@@ -1,6 +1,6 @@
 //! The record of a task as a row of the store, which can also be read with `sqlite3`.
 //!
-//! The data of interest to people has columns of its own; the rest is one flat JSON object with the names of the wire.
+//! Data that interests people has its own columns. The rest is one flat JSON object with the names of the wire.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use base::{
     words,
 };
 
-/// The version of [`Row::state`]: 1 contains the policy of the task; before that there was no version. Since 2, submitted
-/// fields may name a job and dependencies, since 3 the place in a step graph; before that they were parameters like any others.
+/// The version of [`Row::state`]. Before 1 there was no version and no policy of the task in it. Since 2, submitted fields may
+/// name a job and dependencies, and since 3 the place in a step graph. In older rows such fields are ordinary parameters.
 const VERSION: u32 = 3;
 
 /// The first version whose submitted fields may name a job and dependencies.
@@ -58,7 +58,7 @@ pub struct Row {
     pub state: String,
 }
 
-/// A row that this program has not written.
+/// A row that this program cannot have written.
 #[derive(Debug, thiserror::Error)]
 #[error("the row of task {id:?} has no valid {what}")]
 pub struct InvalidRow {
@@ -108,7 +108,7 @@ impl Encoder {
     }
 }
 
-/// The text that an [`ObjectWriter`] has written, from texts and numbers alone.
+/// The output of an [`ObjectWriter`] as text. It is UTF-8, as only texts and numbers were written.
 fn text(written: Vec<u8>) -> String {
     String::from_utf8(written).unwrap_or_default()
 }
@@ -196,11 +196,11 @@ fn write_kill(kill: &Kill, writer: &mut ObjectWriter<'_>) {
     }
 }
 
-/// Reads a row. The address is checked again, because the present configuration decides which addresses are permitted. The
-/// policy is the one accepted with the task, unless the row is older than that ([`has_terms`]).
+/// Reads a row. The address is checked again, because the present configuration decides which addresses are permitted. The policy
+/// is the accepted one, unless the row is too old to contain it ([`has_terms`]).
 ///
 /// # Errors
-/// When no record is written so; names the first invalid part.
+/// Names the first part that no record can have.
 pub fn decode(row: &Row, rules: &Rules) -> Result<TaskRecord, InvalidRow> {
     decode_parts(row, rules).map_err(|what| InvalidRow { id: row.id.clone(), what })
 }
@@ -258,7 +258,7 @@ impl State {
         value.as_u64().and_then(|count| u32::try_from(count).ok()).ok_or("count of pushes or runs")
     }
 
-    /// The accepted policy. Tasks with the present defaults share them.
+    /// The accepted policy. Tasks whose policy equals the present defaults share these.
     fn policy(&self, submitted: &Fields, defaults: &Arc<Policy>) -> Result<Arc<Policy>, &'static str> {
         if self.0.get(words::RECORD_VERSION).is_none() {
             // The accepted values may be beyond the present bounds.
@@ -268,7 +268,7 @@ impl State {
         Ok(if agreed == **defaults { Arc::clone(defaults) } else { Arc::new(agreed) })
     }
 
-    /// The job and the dependencies, unless the row is older than these.
+    /// The job and the dependencies, unless the row is older than these fields.
     fn relations(&self, submitted: &Fields) -> Result<Option<Arc<Relations>>, &'static str> {
         let version = self.0.count(words::RECORD_VERSION).unwrap_or_default();
         if version < VERSION_WITH_RELATIONS {

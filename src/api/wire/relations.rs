@@ -1,4 +1,4 @@
-//! What binds a task to others, read from the submitted fields: `__JOB__` and what stands beside it, and `__AFTER__`.
+//! The relations of a task to others, read from the submitted fields: `__JOB__` with its options, and `__AFTER__`.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use base::{
     Fields, JobName, Membership, PortName, Prior, Relations, Scalar, StepName, StepPlace, Term, Wanted, json, words,
 };
 
-/// Reads the job and the dependencies of a task; `None` if it has neither, at the cost of one look at each field.
+/// Reads the job and the dependencies of a task; `None` if it has neither, which costs one look at each field.
 ///
 /// # Errors
-/// -1007 when a field has an invalid value or stands without the one that it belongs to, -1004 for a term that no task can
-/// have as its id, -1008 for more than `terms_max` terms.
+/// -1007 when a field has an invalid value or lacks the field that it belongs to, -1004 for a term with an invalid task id, -1008
+/// for more than `terms_max` terms.
 pub(super) fn read(fields: &Fields, terms_max: usize) -> Result<Option<Arc<Relations>>, Refusal> {
     const NAMES: [&str; 4] = [words::JOB, words::AFTER, words::JOB_MAX_FAILS, words::JOB_PUSH];
     if !fields.iter().any(|(name, _)| NAMES.contains(&name)) {
@@ -72,7 +72,7 @@ fn after(fields: &Fields, terms_max: usize) -> Result<Vec<Term>, Refusal> {
 /// One term: a task or `job:NAME`, alone, as `any:TERM` or as `failed:TERM`.
 fn term(text: &str) -> Result<Term, Refusal> {
     let wanted = |wanted: &Wanted| text.starts_with(wanted.prefix()).then_some(*wanted);
-    // The last prefix is looked for first, because the first one is empty.
+    // Tries the prefixes in reverse order, because the first one is empty.
     let wanted = Wanted::ALL.iter().rev().find_map(wanted).unwrap_or(Wanted::Success);
     let of = &text[wanted.prefix().len()..];
     if let Some(name) = of.strip_prefix(Prior::JOB) {
@@ -102,7 +102,7 @@ pub(super) fn restore(fields: &Fields, may_be_of_a_step: bool) -> Option<Option<
     Some(Some(Arc::new(Relations { step, ..relations.map(Arc::unwrap_or_clone).unwrap_or_default() })))
 }
 
-/// The fields that say of a task which one of a step graph it is, as members of a JSON object.
+/// The fields with the place of a task in a step graph, as members of a JSON object.
 #[must_use]
 pub fn write_place(place: &StepPlace) -> String {
     let StepPlace { graph, step, prepares, partition } = place;
@@ -139,7 +139,7 @@ pub(super) fn write_unmet(unmet: &[u16]) -> String {
     unmet.iter().map(u16::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// Reads them; `None` for numbers that no term has.
+/// Reads the numbers of unmet terms; `None` for a number that no term has.
 pub(super) fn read_unmet(text: Option<&str>, terms: usize) -> Option<Vec<u16>> {
     let Some(text) = text else { return Some(Vec::new()) };
     let number = |part: &str| part.parse().ok().filter(|number: &u16| usize::from(*number) < terms);

@@ -38,7 +38,7 @@ pub enum Reply {
         /// Whether it was accepted before, with the same `__SUBMIT_KEY__`.
         duplicate: bool,
     },
-    /// A task was accepted, and the answer has waited for its end.
+    /// A task was accepted, and the answer comes after its end.
     Called {
         /// The task.
         record: Box<TaskRecord>,
@@ -63,7 +63,7 @@ pub enum Reply {
         /// The number of tasks that matched.
         matches: usize,
     },
-    /// The number of tasks in each phase; and until when the service is paused, if it is.
+    /// The number of tasks in each phase, and the end of the pause if the service is paused.
     Statistic(TaskCounts, Option<Wall>),
     /// Some tasks, newest first.
     Tasks {
@@ -108,7 +108,7 @@ pub enum Reply {
         record: Box<TaskRecord>,
         /// The cause of the delay, if it waits.
         holdup: Option<Holdup>,
-        /// The version of its tool that its agent has itself, and that goes before the pinned one.
+        /// The version of the tool in its agent's own folder, if that replaced the pinned one.
         own: Option<ToolDigest>,
     },
     /// A part of an output.
@@ -179,7 +179,7 @@ pub enum Reply {
         /// The position of the page.
         page: PageOf,
     },
-    /// Everything about one of them.
+    /// Everything about one tool.
     Tool(Box<ToolView>),
     /// The changes of the name of a tool, oldest first.
     ToolLog(Vec<ToolLogRow>),
@@ -187,18 +187,18 @@ pub enum Reply {
     Concerned {
         /// Number of changed tasks.
         count: usize,
-        /// Why others were left as they were.
+        /// Why other tasks were left unchanged.
         warning: Option<String>,
     },
-    /// A reply to which the present state of the service adds a sentence.
+    /// A reply with an additional sentence about the present state of the service.
     Warned(Box<Self>, String),
     /// The request was refused.
     Refused(Refusal),
 }
 
 impl Reply {
-    /// Leaves out what only a sender with [`base::Right::Commands`] may see. `has_command` says whether a task has a command, as far as
-    /// that is known.
+    /// Removes everything that only a sender with [`base::Right::Commands`] may see. `has_command` tells whether a task has a
+    /// command, if that is known.
     pub fn hide_commands(&mut self, has_command: impl FnOnce(TaskId) -> Option<bool>) {
         let answer = match self {
             Self::Warned(reply, _) => &mut **reply,
@@ -347,7 +347,7 @@ impl From<Refusal> for Reply {
     }
 }
 
-/// The answer to an offer of outputs that a later one has replaced.
+/// The answer to an offer of outputs that was replaced by a later one.
 #[must_use]
 pub fn replaced() -> Reply {
     Reply::Refused(Refusal::new(Code::NotAllowed, "a later AGENT/SERVE has replaced this one"))

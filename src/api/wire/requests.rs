@@ -1,7 +1,7 @@
 //! The messages to the controller (docs/sources/controller.md, 2, 5.1): a file for each request of a client and each message of an agent.
 //!
-//! Such a file has the [`Kind`]s of the request, its parsed data, its constructor, and its answer, written and read.
-//! `src/engine/requests/` has a file of the same name that carries it out, and `src/llts/cli/` one with its command.
+//! Such a file has the [`Kind`]s of the request, its parsed data, its constructor, and functions that write and read its answer.
+//! The file of the same name in `src/engine/requests/` carries the request out, and the one in `src/llts/cli/` has its command.
 
 pub mod agents;
 pub mod apply;
@@ -63,8 +63,8 @@ pub enum Message {
 }
 
 impl Request {
-    /// Calls `each` for the tools that it names: those of the tasks that it submits, one several times if several tasks have it, or
-    /// the one that it asks about.
+    /// Calls `each` for every tool that the message names: the tool of each submitted task, even if several have the same one, or
+    /// the tool that it asks about.
     pub fn for_each_tool(&self, mut each: impl FnMut(&ToolName)) {
         let mut archive = |tool: &ToolName| {
             if tool.is_archive() {
@@ -81,7 +81,7 @@ impl Request {
     }
 }
 
-/// All messages, each with its kinds: the one list of both groups.
+/// All messages, each with its kinds. The list exists only once, for both groups.
 macro_rules! said {
     (
         $(#[$doc:meta])* $name:ident, $kinds:ident {
@@ -105,7 +105,7 @@ said! {
         Submit(Box<submit::Submit>) = submit::TASK_SUBMIT;
         /// Run several tools, or none of them.
         SubmitMany(Box<submit::many::SubmitMany>) = submit::many::TASK_SUBMIT_MANY;
-        /// End a task; with the reason given by the sender.
+        /// End a task, with the reason given by the sender.
         Kill(TaskId, Option<Arc<str>>) = kill::TASK_KILL;
         /// The known data of a task; with a time, the reply waits until the task has finished or the time has passed.
         Query(Filter, Option<Duration>) = query::TASK_QUERY;
@@ -151,9 +151,9 @@ said! {
         GraphQuery(GraphId, Option<Duration>) = graph::GRAPH_QUERY;
         /// A page of the steps of a graph; without one, a page of graphs.
         GraphDetails(Option<GraphId>, Page) = graph::GRAPH_DETAILS;
-        /// End a graph; with the reason given by the sender.
+        /// End a graph, with the reason given by the sender.
         GraphKill(GraphId, Option<Arc<str>>) = graph::GRAPH_KILL;
-        /// Hand out no task for this time.
+        /// Pause the service: hand out no task for this time.
         Pause(Duration) = down::SERVICE_PAUSE;
         /// A change of the tasks of a job.
         JobOrder(JobName, job::JobOrder) = job::JOB_KILL, job::JOB_RETRY, job::JOB_HOLD, job::JOB_RELEASE;
@@ -161,7 +161,7 @@ said! {
         ToolPut(Box<tool::ToolPut>) = tool::TOOL_PUT;
         /// A page of the tools that the controller holds.
         ToolList(Page) = tool::TOOL_LIST;
-        /// Everything about one of them.
+        /// Everything about one tool.
         ToolShow(ToolName) = tool::TOOL_SHOW;
         /// The removal of a pushed tool, by this person.
         ToolRemove(ToolName, Arc<str>) = tool::TOOL_REMOVE;
@@ -189,7 +189,7 @@ said! {
         Apply(Option<Duration>) = apply::TASK_APPLY;
         /// The state of its run.
         Report(Box<report::Report>) = report::TASK_REPORT;
-        /// It offers the outputs of its runs, with what it was asked for before.
+        /// It offers the outputs of its runs, with the part that it was asked for before.
         Serve(serve::Served) = serve::AGENT_SERVE;
         /// It asks for a part of a version of a tool.
         ToolGet(tool::ToolGet) = tool::TOOL_GET;
@@ -206,11 +206,11 @@ pub struct Kind {
 
 #[derive(Clone, Copy, Debug)]
 enum Read {
-    /// Of a client, without any change.
+    /// A question of a client, which changes nothing.
     Question(fn(Reader<'_>) -> Result<Request, Refusal>),
-    /// Of a client, with a change.
+    /// An order of a client, which changes something.
     Order(fn(Reader<'_>) -> Result<Request, Refusal>),
-    /// Of an agent.
+    /// A message of an agent.
     Agent(fn(Reader<'_>) -> Result<FromAgent, Refusal>),
 }
 
@@ -278,12 +278,12 @@ pub struct Sender {
     pub agent: AgentId,
     /// The session of its process.
     pub session: Session,
-    /// Whether it may have commands: [`base::Right::RunCommands`]. The door decides, not the message.
+    /// Whether it may be given commands: [`base::Right::RunCommands`]. The door decides that, not the message.
     pub may_have_commands: bool,
 }
 
 impl Sender {
-    /// An agent that may have commands.
+    /// An agent that may be given commands.
     #[must_use]
     pub const fn new(agent: AgentId, session: Session) -> Self {
         Self { agent, session, may_have_commands: true }
@@ -335,7 +335,7 @@ fn open(body: &[u8], rules: &Rules) -> Result<(Kind, Fields, List), Refused> {
     Ok((kind, fields, list))
 }
 
-/// The limits of a message. One that says so in its first bytes may be longer than others.
+/// The limits of a message. The first bytes of a message may announce that it is longer than others.
 fn limits_of(body: &[u8], rules: &Rules) -> Result<FieldLimits, Refused> {
     let message_bytes = rules.limits.message_bytes;
     let kind = envelope::long_kind(body);
@@ -395,7 +395,7 @@ impl Reader<'_> {
         Ok(self.number(words::WAIT)?.map(|millis| Duration::from_millis(millis).min(self.wait_max)))
     }
 
-    /// The requested page. Its fields are removed: the others select the tasks.
+    /// Takes the requested page. Its fields are removed, because the remaining ones select the tasks.
     fn page(&mut self) -> Result<Page, Refusal> {
         let (offset, limit) = (self.number(words::OFFSET)?.unwrap_or_default(), self.number(words::LIMIT)?);
         self.fields.remove(words::OFFSET);

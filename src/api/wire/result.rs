@@ -1,4 +1,4 @@
-//! The result of a run as fields: the times of its phases, and its end. An agent reports it, and the store keeps it.
+//! The result of a run as fields: the times of its phases, and its end. Agents report it, and the store keeps it.
 
 use super::task_files;
 use super::typed::{bad, labels, number, seconds, whole};

@@ -15,7 +15,7 @@ pub enum Repeated<'a> {
     Job(&'a JobName),
 }
 
-/// The right that a message needs. `has_command` says whether there is a command among tasks that exist.
+/// The right that a message needs. `has_command` tells whether there is a command among the repeated tasks.
 #[must_use]
 pub fn right_of(message: &Message, has_command: impl Fn(Repeated<'_>) -> bool) -> Right {
     match message {
@@ -95,7 +95,7 @@ pub fn refusal(allow: AllowCommands, caller: Caller, right: Right) -> Refusal {
     }
 }
 
-/// What a message with files is allowed to do depends on the right of its sender to send commands.
+/// The right of a sender to send commands decides what its messages with files may do.
 impl Message {
     /// Notes that its sender may see commands.
     pub fn reveal(&mut self) {

@@ -48,8 +48,8 @@ impl SubmitLimits {
 pub struct DefaultPolicies {
     /// Of a tool.
     pub tool: Arc<Policy>,
-    /// Of a command. One that has never heard of llts means something else by exit code 75, so it defers only if its submit
-    /// names `__MAX_DEFERS__`.
+    /// Of a command. A program that does not know llts means something else by exit code 75, so a command only defers if its
+    /// submit names `__MAX_DEFERS__`.
     pub command: Arc<Policy>,
 }
 
@@ -69,7 +69,7 @@ impl From<Policy> for DefaultPolicies {
 }
 
 impl Rules {
-    /// For reading stored records, independent of the present configuration.
+    /// Rules for reading stored records, independent of the present configuration.
     #[must_use]
     pub fn of_history() -> Self {
         let (limits, addresses) = (FieldLimits::TRUSTED, AddressPolicy::everything());

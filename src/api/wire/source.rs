@@ -4,10 +4,10 @@
 //! |---|---|
 //! | `__OPERATION__` | the name of the program |
 //! | `__SOURCE__` | where to fetch it: see [`Source`] |
-//! | `__SOURCE_SHA256__` | the SHA-256 of what is fetched, in hexadecimal digits |
-//! | `__INPUT__` | what stands behind `./run.sh` in the line for `sh` that starts it; without it run.sh is started as that of a tool |
-//! | `__INPUT_HEX__` | in place of it: the same, in hexadecimal digits, as it need not be text |
-//! | `__SOURCE_UNCHECKED__` | true where the controller itself submits it, for a namespace of TDF: its manager may name any source |
+//! | `__SOURCE_SHA256__` | the SHA-256 of the fetched file, in hexadecimal digits |
+//! | `__INPUT__` | the text behind `./run.sh` in the line for `sh` that starts it; without it run.sh is started like that of a tool |
+//! | `__INPUT_HEX__` | in place of `__INPUT__`: the same in hexadecimal digits, as it need not be text |
+//! | `__SOURCE_UNCHECKED__` | true if the controller itself submits the task for a namespace of TDF, whose manager may name any source |
 //! | `__ALLOWED_SOURCES__` | set by the service: the sources that were allowed at the submit, or `any` |
 
 use std::ffi::OsString;
@@ -27,8 +27,8 @@ const ANY: &str = "any";
 /// Hexadecimal digits of a SHA-256.
 const SHA256_DIGITS: usize = 64;
 
-/// The command of the document, as a line for `sh`. The name of the program is checked and needs no quotes; the input is the rest
-/// of the line, as the user wrote it.
+/// The command that the specification prescribes, as a line for `sh`. The name of the program is checked and needs no quotes. The
+/// input is the rest of the line, as the user wrote it.
 #[must_use]
 pub fn command_line(program: &str, input: &[u8]) -> Vec<u8> {
     let mut line = format!("cd ./{program}/; ./run.sh ").into_bytes();
@@ -49,7 +49,8 @@ pub fn command(program: &str, input: &[u8]) -> TaskCommand {
     }
 }
 
-/// Why a task has failed whose program is not there: first the words of the original, then what it never said.
+/// Why a task has failed because its program is missing: the words of the original, then the reason, which the original does not
+/// give.
 #[must_use]
 pub fn complaint(program: &str, reason: &str) -> String {
     format!("program './{program}/run.sh' does not exist! {reason}")
@@ -97,7 +98,7 @@ pub(super) fn check(fields: &Fields) -> Result<Option<Source>, Refusal> {
     Ok(Some(source))
 }
 
-/// Whether a submit has text for a shell, which only those may send who may send commands.
+/// Whether a submit has text for a shell. Only senders that may send commands may send it.
 pub(super) fn has_input(fields: &Fields) -> bool {
     [words::INPUT, words::INPUT_HEX].into_iter().any(|name| fields.get(name).is_some())
 }
@@ -107,7 +108,7 @@ pub(super) fn is_unchecked(fields: &Fields) -> bool {
     fields.flag(words::SOURCE_UNCHECKED)
 }
 
-/// The refusal of a client that names a source which must not be checked.
+/// The refusal of a client that asks for an unchecked source.
 #[must_use]
 pub fn not_yours() -> Refusal {
     let message = format!("{} is for the tasks of the controller itself: leave it out", words::SOURCE_UNCHECKED);
@@ -116,7 +117,7 @@ pub fn not_yours() -> Refusal {
 
 /// Reads the source in a task for an agent; `None` for a task without one, `Some(None)` for an invalid one.
 pub(super) fn read(fields: &Fields, program: &ToolName) -> Option<Option<TaskSource>> {
-    // Only the service sets this field: a parameter of another task may have any of the other names.
+    // This field decides, because only the service sets it: parameters of tasks without a source may have the other names.
     let allowed = match fields.text(words::ALLOWED_SOURCES)? {
         ANY => None,
         lists => match AllowedSources::parse(lists) {
@@ -162,7 +163,7 @@ fn bytes_of(hex: &str) -> Option<Vec<u8>> {
     pairs.map(|pair| if let [high, low] = pair { Some(digit(high)? << 4 | digit(low)?) } else { None }).collect()
 }
 
-/// `__INPUT__`, or `__INPUT_HEX__` for bytes that are no text.
+/// `__INPUT__`, or `__INPUT_HEX__` for bytes that are not UTF-8.
 pub fn input_field(input: &[u8]) -> (&'static str, String) {
     match std::str::from_utf8(input) {
         Ok(text) => (words::INPUT, text.to_owned()),

@@ -1,4 +1,4 @@
-//! The files of a task of a step beside those of every task: its inputs, and what it provides.
+//! The files that a task of a step has in addition to those of every task: its inputs and its outputs.
 //!
 //! | entry, seen from the folder of the tool | content |
 //! |---|---|
@@ -15,7 +15,7 @@ use base::{PortName, Provided, StepContext, StepRole, checked_location};
 
 /// The folder of the inputs.
 pub const INPUTS: &str = "inputs";
-/// The folder of what the task provides.
+/// The folder of the locations that the task provides.
 pub const PROVIDE: &str = "provide";
 /// The folder that is kept with the graph.
 pub const OUT: &str = "out";
@@ -68,7 +68,7 @@ impl<'a> ProvideReader<'a> {
         Self { step, out, provided: Provided::new(), locations: 0, bytes: 0 }
     }
 
-    /// The most bytes that the next file may have.
+    /// Maximum bytes of the next file.
     #[must_use]
     pub const fn bytes_left(&self) -> usize {
         StepContext::PROVIDED_BYTES_MAX.saturating_sub(self.bytes)
@@ -135,10 +135,10 @@ impl<'a> ProvideReader<'a> {
         Ok(())
     }
 
-    /// All that the files provide.
+    /// All locations that the files provide.
     ///
     /// # Errors
-    /// One sentence, when it does not fit into a report.
+    /// One sentence, when they do not fit into a report.
     pub fn end(self) -> Result<Provided, String> {
         let bytes = locations::to_text(&self.provided).len();
         let longest = self.provided.iter().max_by_key(|(_, list)| list.iter().map(|text| text.len()).sum::<usize>());

@@ -1,7 +1,7 @@
 //! The record of a task as a flat object, and matching a query against it.
 //!
-//! One table names the fields that the service sets itself. It determines the content of a push, a query and a page, the
-//! fields that a filter can match, and the names that a submitter cannot use (docs/design/hazards.md, W12).
+//! One table names the fields that the service sets itself. It determines the content of pushes, queries and pages, the fields
+//! that a filter can match, and the names that a submitter cannot use (docs/design/hazards.md, W12).
 
 mod end;
 mod filter;
@@ -29,7 +29,7 @@ pub fn write(record: &TaskRecord, out: &mut ObjectWriter<'_>) {
     write_fields(tail, record, out);
 }
 
-/// Writes those of the known data that have these names.
+/// Writes the known data with these names.
 pub(super) fn write_some(record: &TaskRecord, names: &[&str], out: &mut ObjectWriter<'_>) {
     FIELDS.iter().filter(|(name, _)| names.contains(name)).for_each(|field| write_field(field, record, out));
 }
@@ -57,7 +57,7 @@ fn write_field((name, value): &Field, record: &TaskRecord, out: &mut ObjectWrite
 /// Whether the service sets this field itself, whatever a submitter sends.
 #[must_use]
 pub fn is_ours(name: &str) -> bool {
-    // Few parameters begin as all words do.
+    // All words begin like this, but few parameters do.
     if !name.starts_with("__") {
         return words::is_of_a_round(name);
     }
@@ -86,7 +86,7 @@ pub fn submit_key(record: &TaskRecord) -> Option<&str> {
     json::member(&record.submitted, words::SUBMIT_KEY).and_then(json::value_of)
 }
 
-/// The beginning of the submit key of each task of a list.
+/// The beginning of the submit keys of tasks of lists.
 pub const LIST_KEY: &str = "lists ";
 
 /// Whether a master of lists has submitted a task: its command must not run twice, even after a `kill -9`.
@@ -196,7 +196,7 @@ const FIELDS: [Field; 43] = [
     (words::REAPED, |task| task.result().map(|result| Value::Integer(result.reaped.into()))),
 ];
 
-/// Fields of other messages: a submitter that sends one of them would confuse the readers of those.
+/// Fields of other messages. Submitted fields with these names would confuse the readers of those messages.
 const OF_OTHER_MESSAGES: [&str; 20] = [
     words::ALLOWED_SOURCES,
     words::GRAPH,
@@ -220,7 +220,7 @@ const OF_OTHER_MESSAGES: [&str; 20] = [
     words::DUPLICATES,
 ];
 
-/// The progress of a run that goes on.
+/// The progress of a run, while it goes on.
 pub(super) fn told(task: &TaskRecord) -> Option<&ToldProgress> {
     let run = task.last_run().filter(|_| task.shown_phase() == Phase::Running)?;
     run.progress.as_deref()
@@ -251,7 +251,7 @@ fn exit_code(task: &TaskRecord) -> Option<Value<'_>> {
     code.or_else(|| (is_finished(task) && !is_skipped(task)).then_some(Value::Null))
 }
 
-/// As the exit code, but empty instead of null.
+/// Like the exit code, but empty instead of null.
 fn report_log(task: &TaskRecord) -> Option<Value<'_>> {
     let log = task.result().map(|result| text(&result.report_tail));
     log.or_else(|| is_finished(task).then_some(text("")))
@@ -272,7 +272,7 @@ fn outcome(task: &TaskRecord) -> Option<Value<'_>> {
     }
 }
 
-/// Before the end of the task its processes are not reported, so there is nothing to confirm.
+/// Absent before the end of the task: its processes are not reported yet, so there is nothing to confirm.
 fn unconfirmed(task: &TaskRecord) -> Option<Value<'_>> {
     let is_over = matches!(task.state, TaskState::Finished { .. });
     (is_over && task.unconfirmed).then_some(Value::Truth(true))
@@ -289,14 +289,14 @@ fn not_before(task: &TaskRecord) -> Option<Value<'_>> {
     }
 }
 
-/// A task that was skipped was not killed.
+/// Absent for a skipped task, which was not killed.
 fn kill_time(task: &TaskRecord) -> Option<Value<'_>> {
     let kill = task.kill.as_ref().filter(|kill| !matches!(kill.cause, KillCause::Skipped(_)));
     kill.map(|kill| Value::Moment(kill.at))
 }
 
-/// The flag of the original protocol is only for requested kills, not for exceeded times; nor for a kill that came after
-/// the end of its run.
+/// The flag of the original protocol. It is set for requested kills only, not for exceeded times, nor for a kill that came after
+/// the end of the run.
 fn killed(task: &TaskRecord) -> Option<Value<'_>> {
     if matches!(task.state, TaskState::Finished { outcome: Outcome::Succeeded, .. }) {
         return None;
@@ -315,11 +315,11 @@ pub fn reason_of(task: &TaskRecord) -> Option<String> {
     if let Value::Text(text) = reason(task)? { Some(text.into_owned()) } else { None }
 }
 
-/// The originator of the end; otherwise the reason why there is no exit code of run.sh, otherwise the exceeded budget.
+/// The originator of the end. Without one, the reason why run.sh has no exit code. Without that, the exceeded budget.
 fn reason(task: &TaskRecord) -> Option<Value<'_>> {
     let result = task.result().filter(|result| !result.error.is_empty());
     let error = || result.map(|result| text(&result.error));
-    // Where run.sh did run, only the remains are reported.
+    // If run.sh did run, only the remains are reported.
     let left = result.filter(|result| result.exit_code.0 > ExitCode::KILLED_PREPARING.0).map(|result| &result.error);
     let and_left = |sentence: String| match left {
         Some(left) => Value::Text(format!("{sentence}; {left}").into()),

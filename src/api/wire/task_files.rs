@@ -2,13 +2,13 @@
 //!
 //! | field | value |
 //! |---|---|
-//! | `__IN__` | the files that a run finds in the folder in which it starts: an object of SHA-256 by name, with `+x` behind it for an executable file, as JSON in a text |
+//! | `__IN__` | the files in the folder where a run starts: an object of SHA-256 by name, `+x` after it if executable, as JSON in a text |
 //! | `__OUT__` | the files that are kept when a run has ended: an array of glob patterns, as JSON in a text |
 //! | `__OUT_FILES__` | of a result: the kept files, an object of objects with `sha256` and `bytes` by name, and `executable` true for an executable file, as JSON in a text |
-//! | `__OUT_NOTE__` | of a result: which other files match, and why they are not kept |
-//! | `__OUT_IDLE__` | of a result: which patterns match no file that the run has made or changed |
+//! | `__OUT_NOTE__` | of a result: other files that match, and why they are not kept |
+//! | `__OUT_IDLE__` | of a result: the patterns that match no file that the run has made or changed |
 //!
-//! Names and patterns are in the form of [`base::os_text()`]; the sentences show what is no character as `\xff`.
+//! Names and patterns are in the form of [`base::os_text()`]. In sentences, bytes that are no character are shown as `\xff`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,13 +27,13 @@ use base::{
 /// The fields of a submit that name files.
 pub(super) const WORDS: [&str; 2] = [words::IN, words::OUT];
 
-/// Stands behind the digest of an executable file.
+/// The suffix of the digest of an executable file.
 const EXECUTABLE: &str = "+x";
 
-/// The key of an executable kept file, beside its digest. Others do not have it.
+/// The key that marks a kept file as executable. Other files do not have it.
 const EXECUTABLE_KEY: &str = "executable";
 
-/// An object of texts in which a name may stand twice.
+/// An object of texts that may contain a name twice, so that a duplicate can be refused.
 struct Pairs(Vec<(String, String)>);
 
 impl<'de> Deserialize<'de> for Pairs {
@@ -61,7 +61,7 @@ impl<'de> Deserialize<'de> for Pairs {
 /// The files that a submit names; `None` if it names none.
 ///
 /// # Errors
-/// -1007 when a field is not in its form, or a name is not a place below the folder of the run or stands twice.
+/// -1007 when the form of a field is invalid, a name does not lead below the folder of the run, or a name stands twice.
 pub fn read(fields: &Fields) -> Result<Option<Arc<TaskFiles>>, Refusal> {
     let (inputs, outputs) = (fields.get(words::IN), fields.get(words::OUT));
     if inputs.is_none() && outputs.is_none() {

@@ -22,9 +22,9 @@
 //! folder = false             # whether each task has a folder of its own
 //! ```
 //!
-//! A tool with a table of parameters takes these and no others; the fields of the service do not count. A tool without one
-//! takes any. An input of a sender that may not send commands comes into the folder `in/` if its name is not among `inputs`: an
-//! interpreter may run a file for its name.
+//! A tool with a table of parameters takes only these; the fields of the service do not count. A tool without a table takes any.
+//! If the sender may not send commands, an input whose name is not in `inputs` goes to the folder `in/`, because an interpreter
+//! may run a file because of its name.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ use base::{
     nearest_hint, words,
 };
 
-/// Parameters of one tool: a person fills them in.
+/// Maximum number of parameters of one tool: people fill them in.
 const PARAMETERS_MAX: usize = 200;
 
 /// The longest time in `[stay]`, in seconds: a year.
@@ -181,7 +181,7 @@ fn no_more(table: &Table, place: &str, known: &[&str]) -> Result<(), String> {
     Err(format!("{place}: the key {} is unknown{hint}; known are {}", shown(key), known.join(", ")))
 }
 
-/// Checks the parameters and files of a submit, and fills in the parameters that are left out and have a default.
+/// Checks the parameters and files of a submit, and fills in the defaults of missing parameters.
 ///
 /// # Errors
 /// -1007 with a sentence that names the parameter, or the field for files.
@@ -233,7 +233,7 @@ pub fn fit(
     Ok(())
 }
 
-/// Refuses the files of a task of a tool that stays without a folder for each task.
+/// Refuses files for a tool that stays and has no folder for each task.
 fn check_files(tool: &ToolName, files: &TaskFiles) -> Result<(), Refusal> {
     let (word, what) = match (files.inputs.is_empty(), files.outputs.is_empty()) {
         (false, _) => (words::IN, "for the files that travel in"),

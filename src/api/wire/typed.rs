@@ -11,7 +11,7 @@ pub(super) fn bad(name: &str, value: &Scalar, wanted: impl Display) -> Refusal {
     Refusal::new(Code::BadField, format!("{name} is {}; it must be {wanted}", shown(&value.to_string())))
 }
 
-/// The field as converted by `read`; `wanted` describes the valid values.
+/// The value of a field, converted by `read`. `wanted` describes the valid values.
 pub(super) fn field<T>(
     fields: &Fields,
     name: &str,
@@ -40,7 +40,7 @@ pub(super) fn seconds(fields: &Fields, name: &str) -> Result<Option<Duration>, R
     Ok(seconds.map(Duration::from_secs_f64))
 }
 
-/// A time from the arrival on, in the place of a moment: a text such as `+90`. The clock of the sender may be wrong.
+/// A time after the arrival, in place of a moment, because the clock of the sender may be wrong: a text such as `+90`.
 pub(super) fn ahead(fields: &Fields, name: &str) -> Result<Option<Duration>, Refusal> {
     let Some(text) = fields.text(name).filter(|text| text.starts_with('+')) else { return Ok(None) };
     let time = text[1..].parse().ok().filter(|seconds: &f64| (0.0..=SECONDS_MAX).contains(seconds));

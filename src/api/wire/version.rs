@@ -1,5 +1,5 @@
-//! The version of an agent: that of its program, for people, and that of the conversation between agents and controllers, which
-//! decides whether the two can work together.
+//! The version of an agent. It consists of the version of the program, for people, and the version of the conversation with
+//! controllers, which decides whether both can work together.
 
 use std::borrow::Cow;
 
@@ -8,30 +8,32 @@ use super::{Code, Refusal};
 use base::json::ObjectWriter;
 use base::{Fields, words};
 
-/// The version of the conversation that this program speaks. It grows when an older program would misunderstand it.
+/// The version of the conversation that this program speaks. It is increased when an older program would misunderstand the new
+/// conversation.
 pub const WIRE: u32 = 1;
 
 /// The oldest version that this program understands. Agents that report none speak version 1.
 pub const WIRE_OLDEST: u32 = 1;
 
-/// The version of this program behind a text that occurs nowhere else: a test makes another version by changing these bytes.
+/// The version of this program, after a text that occurs nowhere else. A test changes these bytes to get a program of another
+/// version.
 static STAMP: &str = concat!("llts program version ", env!("CARGO_PKG_VERSION"));
 
 /// The version of this program, for people. Every report of it comes from here.
 #[must_use]
 pub fn program() -> &'static str {
-    // A known text would be copied to each use.
+    // Keeps the compiler from copying the known text to each use.
     let stamp = std::hint::black_box(STAMP);
     stamp.rsplit_once(' ').map_or(stamp, |(_, version)| version)
 }
 
-/// The commit of an archive that `git archive` has made: git writes it there.
+/// The commit, if this was built from an archive: `git archive` writes it into the file.
 const ARCHIVED: &str = include_str!("commit");
 
 /// The version of this program with its commit and the version of the conversation: `0.1.0 (commit 78c24d2897e2, wire 1)`.
 ///
-/// The commit is that of the variable `LLTS_COMMIT` at the build, which scripts that make packages set, else that of the archive from
-/// which this was built. A build in a clone has neither, because a clone changes between two builds without a new commit.
+/// The commit comes from the variable `LLTS_COMMIT` at the build, which packaging scripts set, or else from the archive. A build
+/// in a clone shows none, because the files of a clone change between two builds without a new commit.
 #[must_use]
 pub fn shown() -> String {
     let archived = Some(ARCHIVED.trim()).filter(|commit| !commit.starts_with('$'));
@@ -40,7 +42,7 @@ pub fn shown() -> String {
     format!("{} ({commit}wire {WIRE})", program())
 }
 
-/// Characters of the version of a program.
+/// Maximum characters of the version of a program.
 const PROGRAM_MAX: usize = 64;
 
 /// The version of an agent.
@@ -53,7 +55,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// That of this program.
+    /// The version of this program.
     #[must_use]
     pub fn ours() -> Self {
         Self { wire: WIRE, program: Cow::Borrowed(program()) }
@@ -62,7 +64,7 @@ impl Version {
     /// Refuses an agent that a controller of this program does not understand.
     ///
     /// # Errors
-    /// With both versions, and what to do.
+    /// Names both versions, and tells what to do.
     pub fn check(&self) -> Result<(), Refusal> {
         let remedy = match self.wire {
             wire if wire > WIRE => "restart the controller with the newer llts first: `llts restart` where it runs",
@@ -85,7 +87,7 @@ impl Version {
         writer.text(words::PROGRAM_VERSION, &self.program);
     }
 
-    /// That of a heartbeat; `None` from a program that reports none.
+    /// Reads the version in a heartbeat; `None` from a program that reports none.
     pub(super) fn read(fields: &Fields) -> Result<Option<Self>, Refusal> {
         let Some(wire) = whole(fields, words::WIRE_VERSION, u32::MAX)? else { return Ok(None) };
         let Some(value) = fields.get(words::PROGRAM_VERSION) else {

@@ -1,10 +1,10 @@
-//! What a task does, in one line for people: its command, or its tool with its parameters.
+//! The work of a task in one line for people: its command, or its tool with its parameters.
 
 use super::command;
 use base::json::FieldLimits;
 use base::{Fields, TaskRecord, ToolName, json, middle, words};
 
-/// Columns of the line. Longer ones lack their middle: the end is what differs between the tasks of a job.
+/// Columns of the line. A longer line loses its middle, because the tasks of a job differ at the end.
 const COLUMNS_MAX: usize = 400;
 
 /// The line of a task.
@@ -19,7 +19,7 @@ fn line(fields: &Fields, tool: &ToolName) -> String {
         return command;
     }
     if tool.is_command() {
-        // A sender without the right to see it.
+        // The sender has no right to see the command.
         return "a command".to_owned();
     }
     let source = fields.text(words::SOURCE).map(|source| command::one_line(&format!("{source} {}", input(fields))));

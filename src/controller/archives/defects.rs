@@ -25,7 +25,7 @@ impl Defective {
     pub const REMEDY: &str = "pack it again with `llts tool pack FOLDER`, or remove the file";
 }
 
-/// Those of a folder, by name. Each is read as a whole, but for those that are known to be sound.
+/// The defective archives of a folder, by name. Each archive is read as a whole, except those that are known to be sound.
 #[must_use]
 pub fn defective(tools_dir: &Path, limits: &Limits, is_sound: impl Fn(&ToolName, &Metadata) -> bool) -> Vec<Defective> {
     let entries = fs::read_dir(tools_dir).into_iter().flatten().flatten();

@@ -13,7 +13,7 @@ use proc::clock;
 use proc::files::file_copy::copy_into;
 use proc::files::file_stamp::{FileStamp, wall};
 
-/// How often an archive is read again that changes meanwhile.
+/// How often an archive is read again if it changes meanwhile.
 const ATTEMPTS: usize = 8;
 
 /// The origin of a version that was not pushed.
@@ -45,7 +45,7 @@ impl ArchiveStore {
         }
     }
 
-    /// Reads the archive of a tool into the store; `None` if it is there, and could not be sent to the mirror.
+    /// Reads the archive of a tool into the store; `None` if it is there, but could not be sent to the mirror.
     pub(super) fn take(&mut self, tool: &ToolName) -> Option<Taken> {
         let mut seen = None;
         for _ in 0..ATTEMPTS {
@@ -69,7 +69,7 @@ impl ArchiveStore {
         Some(Taken { held: None, seen: None })
     }
 
-    /// Records what the archive of a tool in the folder makes its name stand for, unless the log says the same already.
+    /// Records the version that a name stands for because of its archive in the folder, unless the log says the same already.
     pub(super) fn note_folder(&mut self, tool: &ToolName, held: Option<(ToolDigest, u64)>) {
         let digest = held.map(|(digest, _)| digest);
         if self.log.in_folder(tool).map(|held| held.digest) == digest {

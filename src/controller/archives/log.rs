@@ -1,4 +1,4 @@
-//! The pushed names, and those of the tools folder: a file to which a line is appended, and synced, for each change of what a name
+//! The pushed names, and those of the tools folder: a file that gets a synced line for each change of the version that a name
 //! stands for.
 //!
 //! A line that a crash has cut is not a change: the push was not confirmed.
@@ -15,7 +15,7 @@ use api::wire::requests::tool::ToolLogRow;
 use base::{HeldTool, ToolName, ToolPaths};
 use proc::files::draft::{PRIVATE, replace};
 
-/// Bytes of the file beyond which its older lines are dropped at the start: some ten thousand changes.
+/// Maximum bytes of the file: some ten thousand changes. Beyond it, the older lines are dropped at the start.
 const BYTES_MAX: usize = 4 << 20;
 
 pub(super) struct PushLog {
@@ -28,7 +28,8 @@ pub(super) struct PushLog {
 }
 
 impl PushLog {
-    /// Reads the file, and repairs its end; or reads the mirror, after it has got the lines of the file if it had none.
+    /// Reads the file, and repairs its end. If there is a mirror, the mirror is read instead, and gets the lines of the file first
+    /// if it had none.
     pub(super) fn open(dir: &Path, mirrored: Option<&mut Mirrored>) -> io::Result<Self> {
         let path = dir.join("log");
         let text = match fs::read(&path) {
@@ -50,7 +51,7 @@ impl PushLog {
         Ok(log)
     }
 
-    /// Takes the lines of the mirror, or gives it those of the file if it has none. Whether the file differs.
+    /// Takes the lines of the mirror, or gives it those of the file if it has none. Returns whether the file differs.
     fn follow(&mut self, mirrored: &mut Mirrored) -> io::Result<bool> {
         let lines = mirrored.log()?;
         if lines.is_empty() && mirrored.files().is_empty() {
@@ -62,8 +63,8 @@ impl PushLog {
         Ok(before != self.rows)
     }
 
-    /// Writes the file anew: without a torn line, and, if it is long, without the older half of the lines, except those that
-    /// say what a name stands for.
+    /// Writes the file anew: without a torn line, and, if it is long, without the older half of the lines, except those for
+    /// versions that a name still stands for.
     fn shorten(&mut self, bytes: usize) -> io::Result<()> {
         if bytes > BYTES_MAX {
             let half = self.rows.len() / 2;
@@ -133,22 +134,22 @@ impl PushLog {
         Ok(())
     }
 
-    /// What each pushed name stands for.
+    /// The versions of all pushed names.
     pub(super) fn present(&self) -> impl Iterator<Item = &HeldTool> {
         self.present.values()
     }
 
-    /// What a pushed name stands for.
+    /// The version of a pushed name.
     pub(super) fn of(&self, tool: &ToolName) -> Option<&HeldTool> {
         self.present.get(tool)
     }
 
-    /// The version for which a tools folder has made a name stand.
+    /// The version that a name stands for because of a tools folder.
     pub(super) fn in_folder(&self, tool: &ToolName) -> Option<&HeldTool> {
         self.in_folder.get(tool)
     }
 
-    /// What each name stands for that is in a tools folder.
+    /// The versions of all names that are in a tools folder.
     pub(super) fn of_folder(&self) -> impl Iterator<Item = &HeldTool> {
         self.in_folder.values()
     }
@@ -161,7 +162,7 @@ impl PushLog {
     }
 }
 
-/// Whether a name stands for the version of this row since that.
+/// Whether a name has stood for the version of this row since the moment of the row.
 fn stands_for(held: Option<&HeldTool>, row: &ToolLogRow) -> bool {
     held.is_some_and(|held| held.at == row.at && Some(held.digest) == row.digest)
 }

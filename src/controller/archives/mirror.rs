@@ -1,11 +1,12 @@
-//! The second place of the archives and files, for the controllers of other machines: that of the queue, where it is in a server.
+//! A second place for the archives and files, which the controllers of other machines see. It is the place of the queue, if that is
+//! in a server.
 //!
 //! | event | then |
 //! |---|---|
 //! | a file is complete in the folder | it is sent, in steps, and its sender hears that it is complete when the mirror has it too |
 //! | a file is needed that the folder lacks, or has with other bytes | it is fetched, in steps, and checked before it gets its name |
-//! | a file is removed, or what a name stands for changes | in the mirror first; one that does not lead any more changes nothing |
-//! | this controller begins | files that only the folder has are sent beside other work |
+//! | a file is removed, or a name gets another version | in the mirror first; a controller that does not lead any more changes nothing |
+//! | this controller begins | files that only the folder has are sent between other work |
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -17,10 +18,10 @@ use super::log;
 use base::ToolDigest;
 use proc::files::file_digest::digest_of;
 
-/// Bytes that are sent or fetched in one step.
+/// Maximum bytes that are sent or fetched in one step.
 const STEP_BYTES: u64 = 8 << 20;
 
-/// What the name of a file that is fetched begins with.
+/// The beginning of the name of a file that is being fetched.
 pub(super) const FETCHED: &str = ".fetched-";
 
 /// A place that other machines see.
@@ -67,14 +68,14 @@ pub trait Mirror: Send {
     /// When the place cannot be reached.
     fn log(&mut self) -> io::Result<Vec<String>>;
 
-    /// Adds a line to it.
+    /// Adds a line to the log of the tools.
     ///
     /// # Errors
     /// When the place cannot be reached, or another controller leads.
     fn add_to_log(&mut self, line: &str) -> io::Result<()>;
 }
 
-/// Fetches what a folder lacks.
+/// Fetches the files that a folder lacks, and the log.
 ///
 /// # Errors
 /// When the mirror cannot be reached, or a file there has other bytes than its digest says.
@@ -99,7 +100,7 @@ pub fn fetch_all(mirror: Box<dyn Mirror>, dir: &Path) -> io::Result<()> {
     log::PushLog::open(dir, Some(&mut mirrored)).map(drop)
 }
 
-/// Sends what a folder has to an empty mirror.
+/// Sends the files and the log of a folder to an empty mirror.
 ///
 /// # Errors
 /// When the mirror cannot be reached.
@@ -115,11 +116,11 @@ pub fn send_all(mirror: Box<dyn Mirror>, dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The mirror of a folder, and how far each file is.
+/// The mirror of a folder, and the part of each file that it has.
 pub(super) struct Mirrored {
     mirror: Box<dyn Mirror>,
     whole: BTreeMap<ToolDigest, u64>,
-    /// The parts that have been sent of files that are not whole there.
+    /// For files that are not whole there, the number of parts that have been sent.
     sent: BTreeMap<ToolDigest, u64>,
 }
 
@@ -138,7 +139,7 @@ impl Mirrored {
         &self.whole
     }
 
-    /// Sends a step of a file. Whether all of it is there.
+    /// Sends a step of a file. Returns whether all of it is there.
     pub(super) fn send(&mut self, digest: &ToolDigest, path: &Path) -> io::Result<bool> {
         if self.whole.contains_key(digest) {
             return Ok(true);
@@ -166,8 +167,8 @@ impl Mirrored {
         Ok(true)
     }
 
-    /// Fetches a step of a file to the end of another one. Whether all of it is there, with its own bytes; `None` if the mirror does not
-    /// have it.
+    /// Fetches a step of a file to the end of another one. Returns whether all of it is there, with its own bytes; `None` if the
+    /// mirror does not have it.
     pub(super) fn fetch(&mut self, digest: &ToolDigest, to: &Path) -> io::Result<Option<bool>> {
         let Some(&bytes) = self.whole.get(digest) else { return Ok(None) };
         let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(to)?;

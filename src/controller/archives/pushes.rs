@@ -93,7 +93,7 @@ impl ArchiveStore {
         self.log.append(row, self.mirrored.as_mut()).map_err(|error| refused("remove", tool, &error))
     }
 
-    /// A name that stands for an archive in the folder of another machine does so no more. Whether it did.
+    /// A name does not stand for an archive in the folder of another machine any more. Returns whether it did before.
     fn end_elsewhere(&mut self, tool: &ToolName) -> io::Result<bool> {
         let own = self.by();
         if self.log.in_folder(tool).is_none_or(|held| held.by == own) {

@@ -20,8 +20,8 @@ use proc::files::file_stamp::FileStamp;
 const CHECKED_BYTES_MAX: u64 = 256 << 20;
 
 impl ArchiveStore {
-    /// Whether a version is there with its own bytes. One with others is put aside. Reads all of it, which is for archives only: a
-    /// file of a task may be large.
+    /// Whether a version is there with its own bytes; with others, it is put aside. This reads all of it, so it is for archives
+    /// only: a file of a task may be large.
     pub(super) fn is_right(&mut self, digest: &ToolDigest) -> io::Result<bool> {
         loop {
             match self.check(digest)? {
@@ -32,7 +32,7 @@ impl ArchiveStore {
         }
     }
 
-    /// Checks a version, or a part of it: the thread has other things to do meanwhile.
+    /// Checks a version, or a part of it, so that the thread can do other things in between.
     pub(super) fn check(&mut self, digest: &ToolDigest) -> io::Result<Check> {
         let path = self.path(digest);
         let file = match File::open(&path) {
@@ -76,8 +76,8 @@ impl ArchiveStore {
         Ok(Check::Right)
     }
 
-    /// Those of these versions that are missing or damaged, as far as it can be told in the time that a client waits: the bytes
-    /// of at most [`CHECKED_BYTES_MAX`] are read, and each version is read once in a life of the controller.
+    /// The missing or damaged ones among these versions, as far as can be told in the time that a client waits: the bytes of at
+    /// most [`CHECKED_BYTES_MAX`] are read, and each version is read once in a life of the controller.
     pub(super) fn lost_of(&mut self, mut digests: Vec<ToolDigest>) -> Vec<ToolDigest> {
         let mut left = CHECKED_BYTES_MAX;
         digests.retain(|digest| {

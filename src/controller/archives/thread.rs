@@ -1,4 +1,4 @@
-//! The thread of the store, and what the loop of the controller sees of it.
+//! The thread of the store, and its other end in the loop of the controller.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -18,7 +18,7 @@ use proc::background::Background;
 /// How often the room of the disk is looked at.
 const ROOM_LOOK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Entries of the log of a tool in one answer.
+/// Maximum number of log entries of a tool in one answer.
 const LOG_ROWS_MAX: usize = 1000;
 
 /// The folder of the archives cannot be used.
@@ -29,24 +29,24 @@ pub struct ArchivesError {
     source: io::Error,
 }
 
-/// What the thread is to do.
+/// An order to the thread.
 enum Order {
     Tool(ToolOrder),
     /// A name stands for this version of the tools folder, or for none of it any more: recorded in the log.
     Note(ToolName, Option<(ToolDigest, u64)>),
-    /// To look at the room of the disk, and to try again what could not be sent to the mirror.
+    /// Look at the room of the disk, and try again to send what the mirror has not got.
     Look,
-    /// To send a step of the files that only the folder has.
+    /// Send a step of the files that only the folder has.
     Send,
 }
 
-/// What the thread has done.
+/// A message from the thread.
 enum Done {
-    /// An order. For an archive of the tools folder, with its file.
+    /// An order was carried out; for an archive of the tools folder, with its file.
     Outcome(ToolOutcome, Option<Seen>),
-    /// A part of this order: the rest comes after the others that wait.
+    /// A part of this order was carried out: the rest comes after the others that wait.
     Again(ToolOrder),
-    /// A look at the disk: the sentence of one that has no more room than its reserve.
+    /// The disk was looked at: the sentence about a disk that has no more room than its reserve.
     Room(Option<String>),
     /// Files are left that only the folder has: a step is sent after the orders that wait.
     SendOn,
@@ -147,7 +147,7 @@ impl Archives {
         }
     }
 
-    /// What the last look has found, if the disk has no more room than its reserve.
+    /// The sentence of the last look, if the disk has no more room than its reserve.
     pub fn little_room(&self) -> Option<&str> {
         self.little_room.as_deref()
     }
@@ -180,7 +180,8 @@ impl Archives {
                     self.order(ToolOrder::Take(tool.clone()));
                     continue;
                 }
-                // Not when it is read: one that changes at that moment never becomes what the name stands for.
+                // This is noted here and not when the archive is read, so that one that changes at that moment never becomes the
+                // version of its name.
                 let held = held.as_ref().map(|held| (held.digest, held.size));
                 self.thread.give(Order::Note(tool.clone(), held));
             }

@@ -8,9 +8,9 @@
 //! | a file is complete and hashed | it goes to its own name if the digest is right; otherwise it is removed, and begins anew |
 //! | there is a mirror | the same, until all of the file was sent there |
 //! | the disk is full | the part is refused, and the earlier ones are removed: nothing may continue them |
-//! | a file begins and has more bytes than the store has left, or a part has | those without a part for [`IDLE`] make room; for a run those of all clients, for a client those of others that may not send commands; if that is not enough, it is refused |
+//! | a file that begins, or a part, has more bytes than the store has left | files without a part for [`IDLE`] make room, for a run also those of all clients, for a client also those of senders that may not send commands; if that is not enough, it is refused |
 //! | the disk would have less room than its reserve | the part is refused |
-//! | a client that may not send commands puts a file | its parts are its own, so that those of others cannot spoil it, nor the other way round; they end with its connection |
+//! | a client that may not send commands puts a file | its parts are kept apart, so that neither it nor another sender can spoil the other's file; they are removed with its connection |
 //! | a file had no part for [`AGE_MAX`] | it is removed when the next one begins, or the controller starts |
 
 use std::collections::BTreeMap;
@@ -33,13 +33,14 @@ use proc::clock;
 use proc::files::disk_room::{above_reserve, is_full};
 use proc::files::file_stamp::{FileStamp, wall};
 
-/// Archives and files that may be incomplete at the same time; the one that has waited longest for its next part makes room.
+/// Maximum number of archives and files that may be incomplete at the same time. The one that has waited longest for its next part
+/// makes room.
 const INCOMING_MAX: usize = 256;
 
-/// The part of the room for senders that may not send commands that the incomplete files of one connection may have, as a divisor.
+/// The incomplete files of one connection may fill the room for senders that may not send commands up to that room divided by this.
 const SHARE: u64 = 4;
 
-/// A file of such a sender without a part for this time gives its place to that of another one.
+/// A file of such a sender without a part for this time gives its place to a file of another one.
 const STRANGERS_IDLE: Duration = Duration::from_secs(10);
 
 /// A file without a part for this time gives its room to another one.
@@ -48,7 +49,7 @@ const IDLE: Duration = Duration::from_mins(10);
 /// A file without a part for this time is removed.
 const AGE_MAX: Duration = Duration::from_hours(24);
 
-/// Bytes that one request reads and hashes, and after which what was written is synced: some ten milliseconds.
+/// Bytes that one request reads and hashes, and after which written bytes are synced: some ten milliseconds.
 const STEP_BYTES: u64 = 32 << 20;
 
 /// The state of a version on the disk.
@@ -56,7 +57,7 @@ const STEP_BYTES: u64 = 32 << 20;
 pub(super) enum Check {
     /// It has its own bytes.
     Right,
-    /// It has so many bytes, and not all of them have been read.
+    /// It has this many bytes, and not all of them have been read.
     Unfinished(u64),
     /// It is missing, or had other bytes.
     Lost,
@@ -77,9 +78,9 @@ pub(super) struct Upload {
 /// The incomplete files of the store.
 #[derive(Debug, Default)]
 pub(super) struct Uploads {
-    /// Those that had a part since the start, by the name of their file.
+    /// The files that have had a part since the start, by their names.
     known: BTreeMap<String, Upload>,
-    /// Bytes of all of them: as counted last, with the parts since then.
+    /// Bytes of all incomplete files: the last count, and the parts since then.
     bytes: u64,
 }
 
@@ -117,7 +118,7 @@ impl ArchiveStore {
                 let is_whole = self.send(&digest).map_err(failed)?;
                 return Ok(FileWritten { digest, end, is_whole });
             }
-            // The sender asks again.
+            // The sender will ask again.
             Check::Unfinished(end) => return Ok(FileWritten { digest, end, is_whole: false }),
             Check::Lost => {}
         }
@@ -150,10 +151,10 @@ impl ArchiveStore {
         Ok(FileWritten { digest, end, is_whole })
     }
 
-    /// Makes sure that there is room for a part of a file of `total` bytes; when it begins, for all of it.
+    /// Makes sure that there is room for a part of a file of `total` bytes; if the file begins, for all of it.
     ///
     /// # Errors
-    /// When there is none.
+    /// When there is no room.
     pub(super) fn make_room(&mut self, name: &str, (total, part): (u64, usize), room: FileRoom) -> Result<(), Refusal> {
         let failed = |error: io::Error| {
             Refusal::new(Code::LimitReached, format!("cannot make room for {name} in the store: {error}"))
@@ -233,7 +234,7 @@ impl ArchiveStore {
             Ok(Arriving { idle: now.since(wall(stamp.modified)), bytes: stamp.size, name })
         };
         let gone = |found: &io::Result<_>| {
-            // A process of this machine has renamed its own.
+            // A process of this machine may have renamed its own file meanwhile.
             !found.as_ref().is_err_and(|error: &io::Error| error.kind() == io::ErrorKind::NotFound)
         };
         fs::read_dir(self.dir.join(INCOMING))?.map(|entry| entry.and_then(of)).filter(gone).collect()
@@ -271,7 +272,7 @@ pub(super) fn name_of(digest: &ToolDigest, uploader: Uploader) -> String {
     }
 }
 
-/// Whether a file with this name is only of this sender.
+/// Whether a file with this name belongs to this sender alone.
 fn is_of(name: &str, uploader: Uploader) -> bool {
     matches!(uploader, Uploader::Stranger(connection) if name.ends_with(&suffix(connection)))
 }

@@ -31,7 +31,7 @@ impl Watch {
         Some(FileStamp::from(&metadata))
     }
 
-    /// Whether the archive of a tool may be another one than the one that was read. `turn` identifies the turn.
+    /// Whether the archive of a tool may differ from the one that was read. `turn` identifies the turn.
     pub(super) fn has_changed(&mut self, turn: Mono, tool: &ToolName) -> bool {
         if self.seen.get(tool).is_some_and(|(_, looked)| *looked == turn) {
             return false;
@@ -47,7 +47,7 @@ impl Watch {
         }
     }
 
-    /// The tools of the folder, and those that were read from it before, whose archives may be others than those that were read.
+    /// The tools of the folder, and those that were read from it before, whose archives may differ from those that were read.
     pub(super) fn changed(&mut self, turn: Mono) -> Vec<ToolName> {
         if self.listed.replace(turn) == Some(turn) {
             return Vec::new();

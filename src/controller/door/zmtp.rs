@@ -20,7 +20,7 @@ pub struct ZmtpDoor {
 }
 
 impl ZmtpDoor {
-    /// For bound ports.
+    /// A door for bound ports.
     #[must_use]
     pub const fn new(ports: Ports, allow: AllowCommands) -> Self {
         Self { ports, allow, dropped: 0 }

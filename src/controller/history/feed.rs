@@ -9,7 +9,7 @@ use super::jobs::{Job, Progress};
 use base::TaskId;
 use engine::Record;
 
-/// Rounds that the thread of the history has not fetched, with the whole record of each.
+/// Maximum number of rounds that the thread of the history has not fetched, with the whole record of each.
 const ENDED_MAX: usize = 50_000;
 
 /// See the [module](self).
@@ -28,7 +28,8 @@ impl Feed {
         Self { jobs, progress, sent: 0, open: VecDeque::new() }
     }
 
-    /// Before a commit: what it forgets must be written, because the store cannot provide it a second time.
+    /// Called before a commit: the rounds of the tasks that it forgets must be written first, because the store cannot provide them
+    /// again.
     pub fn before_commit<'a>(&mut self, records: impl IntoIterator<Item = &'a Record>) {
         let forgotten = |record: &Record| if let Record::Remove(task) = record { Some(*task) } else { None };
         let forgotten: BTreeSet<TaskId> = records.into_iter().filter_map(forgotten).collect();
@@ -46,7 +47,7 @@ impl Feed {
         }
     }
 
-    /// After a commit: its rounds go to the history.
+    /// Called after a commit: its rounds go to the history.
     pub fn after_commit(&mut self, records: &mut Vec<Record>) {
         let mut rounds = Vec::new();
         for record in records.extract_if(.., |record| matches!(record, Record::Round(..))) {

@@ -23,7 +23,7 @@ const SUFFIX: &str = ".sqlite";
 /// End of the names of the files of earlier versions.
 const OLD_SUFFIX: &str = ".llh";
 
-/// In the names of files that were set aside, with a number behind it.
+/// In the names of files that were set aside, before a number.
 const ASIDE: &str = ".aside-";
 
 /// Rounds that are copied from a damaged file at once.
@@ -127,7 +127,7 @@ impl Folder {
 #[derive(Debug)]
 pub(super) struct Appender {
     folder: Folder,
-    /// Whether what is written must survive a power failure.
+    /// Whether written rows must survive a power failure.
     syncs: bool,
     open: Option<(Day, Connection)>,
 }
@@ -174,7 +174,7 @@ impl Appender {
         connection.pragma_update(None, "max_page_count", 1).expect("no less than it has");
     }
 
-    /// Closes the open file, and with it what SQLite has beside it.
+    /// Closes the open file, and with it the files that SQLite has beside it.
     pub(super) fn close(&mut self) {
         self.open = None;
     }
@@ -197,8 +197,8 @@ impl Appender {
         }
     }
 
-    /// Sets the file of a day aside, and copies what can be read of it into another one: from the beginning up to the damage,
-    /// and from the end back to it.
+    /// Sets the file of a day aside, and copies its readable rows into another one: from the beginning up to the damage, and from
+    /// the end back to it.
     pub(super) fn replace(&mut self, day: Day, why: &FileError) -> Result<(), FileError> {
         self.close();
         let path = self.folder.path_of(day);

@@ -43,7 +43,8 @@ pub(super) struct Progress {
     pub(super) left_out: AtomicU64,
 }
 
-/// Rounds that the thread has not fetched. They are no jobs, so that the end of a task wakes no thread beside those that report it.
+/// Rounds that the thread has not fetched. They are no jobs, so that the end of a task wakes no other thread than those that report
+/// it.
 #[derive(Debug, Default)]
 pub(super) struct EndedRounds {
     /// The number of the last round that ever was among them.

@@ -29,7 +29,7 @@ const FILE_BYTES_MAX: u64 = 4 << 30;
 /// Bytes of a block before its compression that are believed.
 const RAW_BYTES_MAX: u32 = 64 << 20;
 
-/// Bits of the first byte of a row, beside the number of the outcome.
+/// Bits of the first byte of a row, besides the number of the outcome.
 const IS_LAST: u8 = 0x10;
 const HAS_EXIT_CODE: u8 = 0x20;
 const HAS_STARTED: u8 = 0x40;
@@ -65,7 +65,7 @@ pub(super) fn read(path: &Path, mut each: impl FnMut(Batch) -> Result<(), FileEr
         if let (Some(header), Some(block)) = (&header, block) {
             match header.batch(block) {
                 Some(batch) => each(batch)?,
-                // Its rows were added again behind it.
+                // The rows of a damaged block were added again behind it.
                 None => is_damaged |= header.rows > 0,
             }
             rest = &rest[HEADER_BYTES + header.len..];

@@ -20,7 +20,7 @@ use api::wire::requests::history::{GroupKey, HistoryAnswer, HistoryPage, Questio
 use api::wire::{Code, Refusal};
 use base::{FinishedRound, Incident, IncidentKind, Round, TaskId, words};
 
-/// Rows before and on a page: the keys of up to twice as many are kept while the files are read, 48 bytes each.
+/// Maximum number of rows before and on a page. The keys of up to twice as many are kept while the files are read, 48 bytes each.
 const KEYS_MAX: usize = 2_000_000;
 
 /// Reads the files for one question.
@@ -66,7 +66,7 @@ impl Terms {
         terms
     }
 
-    /// The column has one of these values, if there are any.
+    /// Adds the term that the column has one of these values, if there are any.
     fn add<'a>(&mut self, column: &str, wanted: impl Iterator<Item = &'a str>) {
         let before = self.values.len();
         self.values.extend(wanted.map(|text| Value::from(text.to_owned())));
@@ -83,12 +83,12 @@ impl Terms {
     }
 }
 
-/// Places of so many values in a statement.
+/// Places for this many values in a statement.
 pub(super) fn places(count: usize) -> String {
     vec!["?"; count].join(",")
 }
 
-/// What orders a round, with the largest one first, and what names it.
+/// The number that orders rounds, the largest first, and the fields that name a round.
 type Key = (i64, TaskId, i64, Round);
 
 impl<'a> Reader<'a> {
@@ -148,7 +148,7 @@ impl<'a> Reader<'a> {
         Some(format!("{} {what}; what cannot be read of it{others} is left out", path.display()))
     }
 
-    /// What can be read of a damaged file was read. Another error fails the question.
+    /// Allows a damaged file, because its readable rows have been read. Any other error fails the question.
     fn allow(&mut self, day: Day, read: Result<(), FileError>) -> Result<(), FileError> {
         let what = match read {
             Err(FileError::Damaged(why)) => {
@@ -289,7 +289,7 @@ impl<'a> Reader<'a> {
         refused.map_or_else(|| readable(read).map(|()| summaries), Err)
     }
 
-    /// The newest incidents behind the first ones, and the number of all.
+    /// The newest incidents after the first `offset` ones, and the number of all.
     fn incidents(
         &mut self,
         filter: &RoundFilter,
@@ -314,7 +314,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The column or the number that the rounds of a group share. The clocks of the reader are ahead of UTC by so many seconds.
+/// The column or the number that the rounds of a group share. `clock_ahead` is how many seconds the clocks of the reader are ahead
+/// of UTC.
 fn column(key: GroupKey, clock_ahead: i32) -> String {
     match key {
         GroupKey::Day => format!("(ended_at + {clock_ahead} * 1000000) / 86400000000"),

@@ -1,4 +1,4 @@
-//! What the files lack of the rounds in the store, at the start of a controller.
+//! The rounds in the store that the files lack, at the start of a controller.
 
 use std::collections::HashMap;
 
@@ -9,8 +9,8 @@ use crate::history::rules::Day;
 use api::wire::rounds::of_record::ended_rounds;
 use base::{IncidentKind, Round, TaskId, TaskRecord, Wall, words};
 
-/// The rounds of the stored tasks that no file has, in the order of their ends. A damaged file is set aside, so that what cannot be
-/// read of it is missing.
+/// The rounds of the stored tasks that no file has, in the order of their ends. A damaged file is set aside, so that its unreadable
+/// rounds count as missing.
 ///
 /// A row has the moment of its end from the record of its task, so that only the files and rows of that time are read.
 pub(super) fn missing<'a>(

@@ -10,8 +10,8 @@
 //! | a deadline | [`Keeper::handle_timeout`] | the number of the incidents that were left out |
 //! | a batch is written, or cannot be | [`Keeper::handle_written`], [`Keeper::handle_trouble`] | the next batch; an incident, and one line in the log |
 //!
-//! [`Keeper::poll_write`] returns the next batch to write, [`Keeper::poll_timeout`] the next deadline. A day is one of UTC, which
-//! has no hour twice.
+//! [`Keeper::poll_write`] returns the next batch to write, [`Keeper::poll_timeout`] the next deadline. Days are those of UTC, where
+//! no hour comes twice.
 //!
 //! Questions are SQL, which the shell has. Only the groups of a summary are counted here ([`Summaries`]): a `GROUP BY` sorts all
 //! rows, which takes three times as long, and has no percentiles.

@@ -1,8 +1,8 @@
 //! The file of a day: an SQLite database with a table of rounds and one of incidents.
 //!
-//! Moments are microseconds since 1970, texts that do not apply are empty. The rounds are stored in the order of their ends, because
-//! nearly every question names a time; a task and a round occur once, whatever is written again after a crash. There is no other
-//! index: it would cost each round more than it saves the few questions about one task.
+//! Moments are microseconds since 1970; texts that do not apply are empty. The rounds are stored in the order of their ends,
+//! because nearly every question names a time. A task and a round occur once, whatever is written again after a crash. There is no
+//! other index: it would cost each round more than it saves the few questions about one task.
 
 use std::borrow::Cow;
 use std::fs::{self, File};
@@ -16,7 +16,7 @@ use rusqlite::{Connection, OpenFlags, Params, Row, params};
 use base::{FinishedRound, Incident, Round, TaskId, Wall, words};
 use proc::sqlite::is_damage;
 
-/// The version of the tables, stored as `user_version` of the file. It rises with a column, an outcome or a kind that is new.
+/// The version of the tables, stored as `user_version` of the file. It rises with each new column, outcome or kind.
 const VERSION: i64 = 1;
 
 /// Marks the file as ours: "llth".
@@ -75,7 +75,7 @@ pub(super) enum FileError {
 }
 
 impl FileError {
-    /// Whether the file stays like this, so that rows need another one.
+    /// Whether the file stays like this, so that rows need another file.
     pub(super) const fn is_lasting(&self) -> bool {
         matches!(self, Self::Damaged(_) | Self::Newer(_))
     }
@@ -101,7 +101,7 @@ pub(super) fn open_to_write(path: &Path, syncs: bool) -> Result<Connection, File
     let _ = File::options().append(true).create_new(true).mode(0o600).open(path);
     let connection = Connection::open_with_flags(path, OpenFlags::default())?;
     let is_ours = has_tables(&connection)?;
-    // With a log, a reader does not keep the writer waiting, and the writer no reader.
+    // With a log, a reader does not keep the writer waiting, nor the writer a reader.
     connection.pragma_update(None, "journal_mode", "wal")?;
     connection.pragma_update(None, "synchronous", if syncs { "full" } else { "normal" })?;
     if !is_ours {

@@ -18,7 +18,7 @@ use proc::{clock, logging};
 /// threads that hand out tasks.
 const FETCH_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Rounds after whose writing the size of the files is looked at, some MB.
+/// After this many written rounds, some MB, the size of the files is looked at.
 const SHRINK_ROUNDS: u64 = 50_000;
 
 pub(super) struct Writer {
@@ -39,9 +39,9 @@ pub(super) struct Writer {
     converted: Converted,
     /// Rounds that were not there before, since the size of the files was looked at.
     added: u64,
-    /// The day when it was looked at; `None` to look at it.
+    /// The day of the last look at that size; `None` to look again.
     shrunk_on: Option<Day>,
-    /// The day that alone takes more than all may.
+    /// The day whose file alone is larger than all files together may be.
     too_large: Option<Day>,
 }
 
@@ -72,8 +72,8 @@ impl Writer {
         }
     }
 
-    /// Adds what the files lack of the stored tasks, and notes the start. Returns that note. A controller that was deposed has ended
-    /// by itself.
+    /// Adds the rounds of stored tasks that the files lack, and notes the start. Returns that note. If the controller before this
+    /// one was deposed, it ended by itself and did not crash.
     pub(super) fn begin(&mut self, now: Now, stored: &[TaskRecord], was_deposed: bool) -> Incident {
         match recovery::missing(&self.folder, &mut self.appender, stored) {
             Ok(missing) => {

@@ -1,7 +1,7 @@
-//! A system that a controller hosts beside its own ports, as the controller sees it.
+//! A system that a controller hosts besides its own ports, as the controller sees it.
 //!
-//! The controller starts its guests after its store and its ports, and announces each. It knows no more of them than this: the program
-//! that puts a controller together says which there are.
+//! The controller starts its guests after its store and its ports, and announces each. It knows no more of them than this. The
+//! program that puts a controller together chooses them.
 
 use std::error::Error;
 use std::io;
@@ -23,7 +23,7 @@ pub struct House<'a> {
     pub config: &'a Config,
     /// The limits of its messages.
     pub rules: &'a Rules,
-    /// Its program, for a guest that runs other commands of it.
+    /// Its program, for a guest that runs other commands of that program.
     pub program: OwnProgram,
     /// Its measurements. `None` where nothing can read them.
     pub metrics: Option<Arc<Metrics>>,
@@ -31,7 +31,7 @@ pub struct House<'a> {
     pub listener: Option<TcpListener>,
 }
 
-/// Ends what a guest has besides its door.
+/// Ends the parts that a guest has besides its door.
 pub type Stop = Box<dyn FnOnce() -> io::Result<()>>;
 
 /// A guest that runs.

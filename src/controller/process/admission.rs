@@ -1,4 +1,4 @@
-//! Which messages are taken: what can be read, of a sender that has the right to send it.
+//! Which messages are accepted: readable ones, from a sender that has the right to send them.
 
 use crate::door::Address;
 use api::wire::requests::{Message, Refused};

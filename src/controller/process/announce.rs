@@ -1,4 +1,4 @@
-//! Tells that the controller is ready, in its log and on its standard output, and what an operator should know.
+//! Announces that the controller is ready, in its log and on its standard output, with the facts that an operator should know.
 
 use std::io::Write as _;
 

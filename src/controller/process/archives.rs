@@ -1,5 +1,5 @@
-//! The archives of tools in a turn: what submits name is looked at before the engine sees them, and what the thread of the store
-//! has done is told.
+//! The archives of tools in a turn: the archives that submits name are looked at before the engine sees the submits, and the engine
+//! gets the outcomes of the thread of the store.
 
 use super::Service;
 use api::wire::requests::Request;

@@ -1,5 +1,5 @@
-//! Reads the long documents of step graphs on a thread of its own. A document of 10,000 steps takes 13 ms (benches/controller.rs), in
-//! which the loop serves others. Its first turn in the loop takes 4 ms.
+//! Reads the long documents of step graphs on a thread of its own. A document of 10,000 steps takes 13 ms (benches/controller.rs),
+//! during which the loop serves others. Its first turn in the loop takes 4 ms.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,7 +15,7 @@ use proc::background::Background;
 use zmtp::envelope;
 use zmtp::envelope::LongKind;
 
-/// Bytes of a GRAPH/SUBMIT that is read in the loop: it takes a millisecond, which a thread would not save.
+/// Maximum bytes of a GRAPH/SUBMIT that is read in the loop: this takes a millisecond, which a thread would not save.
 const SHORT_BYTES: usize = 65_536;
 
 /// A request whose document is to be read.

@@ -1,7 +1,7 @@
-//! Ends a controller that has had nothing to do for as long as its supervisor says.
+//! Ends a controller that has had nothing to do for as long as its supervisor allows.
 //!
-//! The decision is one of a turn: every request that was read before has had its answer, and none is read after it. So no task is
-//! accepted that would be left behind.
+//! The decision is made at the end of a turn: every request that was read before it has had its answer, and none is read after it.
+//! So no task is accepted and then left behind.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,8 @@ pub(super) struct Idle {
 }
 
 impl Idle {
-    /// A hosted server has peers and work of its own, so it keeps the service. A controller without a supervisor ends by a signal.
+    /// A hosted server has peers and work of its own, so it keeps the service running. A controller without a supervisor ends by a
+    /// signal.
     pub(super) fn new(config: &Config) -> Option<Self> {
         let hosts = config.prompt.hosted || config.lists.dir.is_some() || config.tdf.pool.is_some();
         let state_dir: &Path = &config.paths.state_dir;
@@ -33,7 +34,7 @@ impl Idle {
         })
     }
 
-    /// The supervisor may have another limit.
+    /// Reads the limit again, because the supervisor may have set another one.
     pub(super) fn read_again(&mut self) {
         self.limit = idle_stop::read(&self.state_dir);
     }
@@ -55,7 +56,7 @@ impl Idle {
 }
 
 impl Service {
-    /// Whether nothing is left to do, and no peer is there that may want something.
+    /// Whether nothing is left to do, and no peer is connected that may want something.
     pub(super) fn is_idle(&mut self) -> bool {
         self.sequencer.controller().is_idle(|agent| Role::is_named(agent.as_str()))
             && self.sequencer.is_at_rest()

@@ -12,10 +12,10 @@ use base::{Mono, Now};
 use proc::signals::Signals;
 use proc::{clock, readable};
 
-/// Between two looks of a controller that waits: short beside a lease.
+/// The time between two looks of a controller that waits: short compared with a lease.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
-/// The share of the lease after which it is renewed.
+/// The lease is renewed after its length divided by this.
 const RENEWALS: u32 = 4;
 
 /// Opens the store of this controller. One in a server is waited for until this controller leads its queue; `None` if a signal ends the
@@ -67,10 +67,10 @@ fn tell(told: &mut Option<String>, line: String) {
     }
 }
 
-/// The lease of a controller, by its own clock: it ends no later by that of the server.
+/// The lease of a controller by its own clock. It ends no later than the lease by the clock of the server.
 pub(super) struct Lease {
     length: Duration,
-    /// When the last commit began that was made.
+    /// When the last successful commit began.
     renewed: Mono,
 }
 
@@ -80,7 +80,7 @@ impl Lease {
         config.store.server.as_ref().map(|server| Self { length: server.lease, renewed: now })
     }
 
-    /// How often a leader commits at least.
+    /// The longest time between two commits of a leader.
     pub(super) fn interval(&self) -> Duration {
         self.length / RENEWALS
     }
@@ -101,8 +101,8 @@ impl Service {
         }
     }
 
-    /// Finds out whether it still leads, where its lease may have ended: it was frozen, or the server is slow. Its knowledge may be old
-    /// until then. While the store is in trouble, answers say so.
+    /// Finds out whether this controller still leads, if its lease may have ended because it was frozen or the server is slow. Its
+    /// knowledge may be old until then. While the store is in trouble, answers say so.
     ///
     /// # Errors
     /// When another controller leads.

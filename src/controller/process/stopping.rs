@@ -29,7 +29,7 @@ pub(super) enum Ending {
 }
 
 impl Service {
-    /// What a controller does about its signals.
+    /// Handles the signals of a controller. Returns why it must end, if it must.
     pub(super) fn ending(&mut self, signals: &[Signal], config: &Config, reload: &Reload) -> Option<Ending> {
         if let Some(signal) = signals.iter().find(|signal| ![RETIRE, Signal::SIGHUP].contains(signal)) {
             log::info!("{signal}: stopping");
@@ -44,7 +44,7 @@ impl Service {
         let state_dir = &config.paths.state_dir;
         // The same signal tells of incidents that the supervisor has left.
         incidents::take_left(state_dir);
-        // And of another limit for a time without work.
+        // It also tells of another limit for a time without work.
         if let Some(idle) = &mut self.idle {
             idle.read_again();
         }
@@ -92,7 +92,7 @@ impl Service {
         if !has_successor {
             self.writer.resign();
         }
-        // Its thread has the other end of the history.
+        // The thread of the writer has the other end of the history.
         drop(self.writer);
         self.history.stop(clock::now());
         Ok(suspension)

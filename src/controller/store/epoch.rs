@@ -25,7 +25,7 @@ use proc::files::state_file;
 /// Name of the file in `STATE_DIR`.
 const FILE: &str = "epoch";
 
-/// The moment of a start has so many bits below the millisecond, which are random: two starts never have one epoch.
+/// This many bits of the moment of a start, below the millisecond, are random. So two starts never have the same epoch.
 const RANDOM_BITS: u32 = 10;
 
 /// The last start, outside of the store.
@@ -40,8 +40,8 @@ struct Noted {
 }
 
 impl FileStore {
-    /// Begins the epoch of this start. Returns it, and how the store is known to be from a backup or another machine, if it is. There
-    /// is no epoch if it cannot be stored, for example on a full disk: agents then obey without one.
+    /// Begins the epoch of this start. Returns it, and how the store shows that it is from a backup or another machine, if it is.
+    /// There is no epoch if it cannot be stored, for example on a full disk: agents then obey without one.
     ///
     /// # Errors
     /// When the store or the file cannot be looked at.
@@ -91,7 +91,7 @@ impl FileStore {
     }
 }
 
-/// The note of the last start. One that cannot be understood is none.
+/// The note of the last start. A note that cannot be understood counts as missing.
 fn read(path: &Path) -> io::Result<Option<Noted>> {
     match state_file::read(path) {
         Ok(noted) => Ok(Some(noted)),

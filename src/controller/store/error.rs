@@ -150,7 +150,7 @@ pub enum CommitError {
     /// No record of it is stored; it may be tried again.
     #[error("{0}")]
     Later(String),
-    /// All of it is stored or none; it may be tried again.
+    /// Either all of it is stored or none of it; it may be tried again.
     #[error("{0}")]
     Unknown(String),
     /// Another controller leads the queue.

@@ -1,4 +1,4 @@
-//! A program that is built without PostgreSQL: the same names, of values that cannot exist.
+//! For a program that is built without PostgreSQL: the same names, for values that cannot exist.
 
 #![expect(missing_docs, clippy::missing_errors_doc, reason = "nothing here can be called")]
 

@@ -19,7 +19,7 @@ pub enum Store {
     Server(Box<ServerStore>),
 }
 
-/// How a queue stands that several machines share.
+/// The state of a queue that several machines share.
 #[derive(Clone, Debug)]
 pub struct Queue {
     /// The server.
@@ -28,7 +28,7 @@ pub struct Queue {
     pub leader: Option<Leader>,
     /// The homes that wait to lead.
     pub standbys: Vec<String>,
-    /// What an acknowledged task survives.
+    /// The failures that an acknowledged task survives.
     pub survives: String,
 }
 
@@ -48,7 +48,7 @@ impl ServerStore {
 }
 
 impl Store {
-    /// Stores a turn: all of it or nothing. Without records, whether it can be written.
+    /// Stores a turn: all of it or nothing. Without records, it finds out whether the store can be written.
     ///
     /// # Errors
     /// [`CommitError`]
@@ -59,7 +59,7 @@ impl Store {
         }
     }
 
-    /// What can be done between two commits.
+    /// Does the work that belongs between two commits.
     pub fn tidy(&mut self) {
         match self {
             Self::File(store) => store.keep_log_short(),
@@ -67,7 +67,7 @@ impl Store {
         }
     }
 
-    /// How the queue stands that other machines share, if that has changed.
+    /// The state of the queue that other machines share, if it has changed.
     pub fn take_change(&mut self) -> Option<QueueView> {
         match self {
             Self::File(_) => None,
@@ -86,7 +86,7 @@ impl Store {
         }
     }
 
-    /// The epoch of this start, and how the store is known to lack what was accepted, if it does.
+    /// The epoch of this start, and how the store shows that it lacks accepted changes, if it does.
     ///
     /// # Errors
     /// When the store cannot be looked at.
@@ -103,7 +103,7 @@ impl Store {
         }
     }
 
-    /// Where the archives and files are that other machines see, if they may lead the queue.
+    /// The archives and files as other machines see them, if other machines may lead the queue.
     ///
     /// # Errors
     /// When the server does not answer.
@@ -136,7 +136,7 @@ impl Store {
         }
     }
 
-    /// Lets another controller lead from now on. The next life of this one on the same home needs no such thing.
+    /// Lets another controller lead from now on. This is not needed before the next start of this one on the same home.
     pub fn resign(&mut self) {
         match self {
             Self::File(_) => {}

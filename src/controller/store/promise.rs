@@ -1,18 +1,18 @@
 //! The promised length of the log: a log that was cut far before its end must not look like one whose last commit is torn.
 //!
 //! SQLite reads its log up to the first frame that is not sound, whatever follows. So the file of the log is kept longer than its
-//! content, in steps of [`STEP`], with holes that take no space; and each new length is noted beside the store, after it is on the
-//! disk. A log that is shorter than that was cut, wherever its commits end. A commit costs one `fstat` for it, and every
-//! [`STEP`] bytes of a growing log cost a sync, after the commit has been answered. A sync of a log whose length stays the same is
-//! rather faster.
+//! content, in steps of [`STEP`], with holes that take no space. Each new length is noted beside the store, after it is on the
+//! disk. A log that is shorter than that was cut, wherever its commits end. This costs one `fstat` for each commit, and a sync for
+//! every [`STEP`] bytes of a growing log, after the commit has been answered. A sync of a log whose length stays the same is rather
+//! faster.
 //!
-//! Within that length, the end of the last commit is noted beside it, too ([`Told`]): bytes that have become zeros look like the end of
-//! the log. It is written before the commit is answered, and not synced: a kill keeps it, and after a power failure it is at most
-//! older than the log.
+//! Within that length, the end of the last commit is noted beside the store, too ([`Told`]), because bytes that have become zeros
+//! look like the end of the log. The note is written before the commit is answered, and not synced: a kill keeps it, and after a
+//! power failure it is at most older than the log.
 //!
-//! The note of the length also has the time of the last change of the store's own file, and counts only as long as that is the same: a program
-//! that writes the log back, such as `sqlite3`, may remove the log then, and nothing is lost. A change of it by our own checkpoints
-//! is noted at once.
+//! The note of the length also has the time of the last change of the store's own file, and counts only while that time stays the
+//! same. A program that writes the log back, such as `sqlite3`, may remove the log then, and nothing is lost. A change of the file
+//! by our own checkpoints is noted at once.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -60,7 +60,7 @@ struct Noted {
 struct Note {
     /// Seconds and nanoseconds of the last change of the store's own file.
     changed: (i64, i64),
-    /// Bytes that the log has at least.
+    /// Minimum bytes of the log.
     length: u64,
 }
 
@@ -124,7 +124,7 @@ impl Promise {
     pub(super) fn withdraw(&self) {
         *self.noted.lock().unwrap_or_else(PoisonError::into_inner) = Noted::default();
         let _ = fs::remove_file(note_of(&self.path));
-        // One that is being written is of the log that goes.
+        // An end that is being written belongs to the log that goes.
         if let Ok(told) = File::options().write(true).open(told_of(&self.path)) {
             let _ = told.set_len(0);
         }
@@ -137,7 +137,7 @@ impl Promise {
 }
 
 impl Teller {
-    /// For a connection that calls [`Self::frames`] with each commit.
+    /// A teller for a connection that updates [`Self::frames`] with each commit.
     pub(super) fn new(path: &Path) -> io::Result<Self> {
         let note = File::options().write(true).create(true).truncate(false).open(told_of(path))?;
         Ok(Self { log: log_of(path), note, frames: Arc::default(), last: None })
@@ -159,7 +159,7 @@ impl Teller {
         let frames = self.frames.load(Ordering::Relaxed);
         let salts = match self.last {
             Some(last) if last.frames < frames => last.salts,
-            // It has begun anew.
+            // The log has begun anew.
             _ => wal::salts_of(&self.log)?,
         };
         self.last = Some(Told { salts, frames });

@@ -1,4 +1,4 @@
-//! The rows that records are stored as, wherever that is.
+//! The rows as which records are stored, in a file or in a server.
 
 use super::{checksum, graphs, settings};
 use api::wire::graph::GraphRow;
@@ -16,7 +16,7 @@ pub(super) trait Rows {
     /// A task is forgotten.
     fn remove_task(&mut self, micros: i64) -> Result<(), Self::Error>;
 
-    /// A setting with its checksum; none to remove it.
+    /// A setting with its checksum; `None` removes it.
     fn set(&mut self, kind: &'static str, name: &str, value: Option<(String, u32)>) -> Result<(), Self::Error>;
 
     /// A graph, without its entries.

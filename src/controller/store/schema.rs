@@ -142,7 +142,7 @@ pub(super) fn check(connection: &Connection, path: &Path) -> Result<bool, StoreE
     if said == "ok" { Ok(true) } else { Err(StoreError::Damaged { path: path.to_owned(), what: said }) }
 }
 
-/// Writes a page of the file as it is.
+/// Writes a page of the file without changing it.
 pub(super) fn touch(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "user_version", VERSION)
 }

@@ -1,7 +1,7 @@
 //! The store in PostgreSQL, which one of several controllers leads ([`pgstore`]).
 //!
-//! The file [`NOTE`] in STATE_DIR has the name of this home as an owner of the lease, and another one how far it has seen the queue
-//! ([`seen`]): a server that lacks commits is refused.
+//! The file [`NOTE`] in STATE_DIR has the name of this home as an owner of the lease. Another file notes how far this home has seen
+//! the queue ([`seen`]): a server that lacks commits is refused.
 
 mod beside;
 mod copied;
@@ -42,7 +42,7 @@ const STAND_BY_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a leader looks at what the server promises.
 const LOOK_INTERVAL: Duration = Duration::from_secs(30);
 
-/// What a home keeps for its next start.
+/// The note of a home for its next start.
 #[derive(Debug, Serialize, Deserialize)]
 struct Note {
     /// Its name as an owner: a copy of the folder on another machine gets another one.
@@ -61,7 +61,7 @@ pub struct ServerStore {
     note: Note,
     note_at: PathBuf,
     seen: SeenFile,
-    /// The content of that file.
+    /// The content of the file of `seen` at the start, or what this home has seen since.
     last_seen: Option<Seen>,
     is_noted: bool,
     /// The epoch that this controller leads.
@@ -71,7 +71,7 @@ pub struct ServerStore {
     stood_by: Option<Mono>,
     /// When the last commit began.
     renewed: Option<Mono>,
-    /// How the queue stood when that was looked at last, and when.
+    /// The state of the queue at the last look, and the moment of that look.
     looked: Option<(QueueView, Mono)>,
 }
 
@@ -107,7 +107,7 @@ impl ServerStore {
         })
     }
 
-    /// The server in sentences.
+    /// The name of the server for sentences.
     #[must_use]
     pub fn place(&self) -> String {
         self.session.place()
@@ -127,7 +127,7 @@ impl ServerStore {
         let now = clock::now();
         let before = self.session.leader()?;
         let accepts_loss = self.note.accepts_loss;
-        // Others know this home by it as soon as it leads.
+        // Others know this home by its note as soon as it leads.
         if !self.is_noted {
             self.write_note()?;
         }
@@ -204,15 +204,15 @@ impl ServerStore {
         Ok(())
     }
 
-    /// Tells that it does not wait any more.
+    /// Tells that this home does not wait any more.
     pub fn stand_by_no_more(&mut self, state_dir: &Path) {
         if self.stood_by.take().is_some() {
-            // One that says nothing for some seconds is not counted either.
+            // If this fails, it does no harm: a home that says nothing for some seconds is not counted either.
             let _ = self.session.stand_by_no_more(&self.owner(state_dir));
         }
     }
 
-    /// Leaves an incident where another home has led the queue.
+    /// Leaves an incident if another home has led the queue.
     fn tell_of_change(&self, state_dir: &Path, before: Option<&Leader>) {
         let Some(before) = before.filter(|leader| leader.owner != self.owner(state_dir)) else { return };
         let epoch = self.epoch.map(|epoch| epoch.number).unwrap_or_default();
@@ -222,7 +222,7 @@ impl ServerStore {
         }
     }
 
-    /// How the queue stands: for people.
+    /// The state of the queue, for people.
     ///
     /// # Errors
     /// When the server does not answer.
@@ -232,7 +232,7 @@ impl ServerStore {
         Ok(Queue { place: self.place(), leader, standbys, survives })
     }
 
-    /// How the queue stands, if that has changed: it is looked at when the number of standbys is another one, and now and then.
+    /// The state of the queue, if it has changed. It is looked at when the number of standbys has changed, and now and then.
     pub fn take_change(&mut self) -> Option<QueueView> {
         let now = clock::now().mono;
         let is_fresh = |(view, at): &(QueueView, Mono)| {
@@ -249,7 +249,7 @@ impl ServerStore {
         (!is_same).then_some(view)
     }
 
-    /// Notes how far the queue is; a session that leads knows it by itself.
+    /// Notes how far the queue has come; a session that leads knows it by itself.
     fn see(&mut self, leader: Option<&Leader>) {
         if let Some(seen) = leader.map(Leader::seen).or(self.session.seen()) {
             self.seen.write(seen);
@@ -264,7 +264,7 @@ impl ServerStore {
         Ok(())
     }
 
-    /// The epoch of this controller, and why it is not that which follows the last one, if it is not.
+    /// The epoch of this controller, and why it is not the one that follows the last, if so.
     pub(super) fn take_epoch(&mut self) -> (Option<Epoch>, Option<String>) {
         (self.epoch, self.raised.take())
     }
@@ -285,7 +285,7 @@ impl ServerStore {
                 self.see(None);
                 Ok(())
             }
-            // Its agents and clients would wait here, while another controller leads.
+            // Otherwise its agents and clients would wait here while another controller leads.
             Err(pgstore::CommitError::Unknown(why) | pgstore::CommitError::Later(why)) if self.may_be_deposed() => {
                 Err(CommitError::Deposed(format!(
                     "{why}; the lease of this home has ended, and another one stands by, which may lead now"

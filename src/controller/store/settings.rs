@@ -1,5 +1,5 @@
-//! Settings: gates and drained agents, made by people, of each job the part that its tasks do not show, and the epoch. They are few rows
-//! compared with the tasks.
+//! Settings: the gates and drained agents that people have set, the part of each job that its tasks do not show, and the epoch.
+//! Their rows are few compared with the tasks.
 
 use std::path::Path;
 

@@ -57,7 +57,7 @@ impl AllRows {
         tasks.iter().try_for_each(|row| rows.put_task(row.clone(), checksum(row)))
     }
 
-    /// Puts all that is no task.
+    /// Puts all rows that are not tasks.
     pub(super) fn put_rest<R: Rows>(&self, rows: &mut R) -> Result<(), R::Error> {
         for (kind, name, value) in &self.settings {
             set(rows, kind, name, Some(value.clone()))?;
@@ -72,8 +72,8 @@ impl AllRows {
     }
 }
 
-/// Copies the queue of a home into an empty store, with the archives and files. Returns the number of tasks. The epoch of the copy is a later one, so that agents
-/// refuse the queue that it was made of.
+/// Copies the queue of a home into an empty store, with the archives and files. Returns the number of tasks. The copy gets a later
+/// epoch, so that agents refuse the queue from which it was made.
 ///
 /// # Errors
 /// When the first one cannot be read, a controller leads one of them, or the second one has rows.
@@ -123,7 +123,8 @@ pub(super) fn check_moved(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Copies the queue of a server into a new file, with the archives and files that are missing there, also while a controller leads it.
+/// Copies the queue of a server into a new file, with the archives and files that are missing there, even while a controller leads
+/// it.
 ///
 /// # Errors
 /// When the server does not answer, or the file cannot be written.
@@ -135,7 +136,7 @@ pub fn export(from: &StoreSection, state_dir: &Path, to: &Path) -> Result<(), St
     into_file(&rows, to)
 }
 
-/// Reads a queue without changing it, also while a controller uses it: each task, in the order of the ids. Returns their number.
+/// Reads a queue without changing it, even while a controller uses it: each task, in the order of the ids. Returns their number.
 ///
 /// # Errors
 /// When it is damaged, or cannot be read.

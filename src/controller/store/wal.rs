@@ -26,9 +26,9 @@ const USUAL_PAGE_BYTES: usize = 4096;
 /// The end of the last commit that was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Told {
-    /// Those of the log that the end is of.
+    /// The salts of the log to which this end belongs.
     pub(super) salts: Salts,
-    /// Frames up to there.
+    /// Number of frames up to that end.
     pub(super) frames: u64,
 }
 
@@ -92,7 +92,7 @@ pub(super) struct Frame {
 
 type Sum = (u32, u32);
 
-/// What tells the frames of a log from those of an earlier one.
+/// The numbers that tell the frames of a log from those of an earlier one.
 pub(super) type Salts = [u8; 8];
 
 /// The end of the log at `path`, in which the noted commits must be sound.
@@ -101,7 +101,7 @@ pub(super) type Salts = [u8; 8];
 /// When it cannot be read.
 pub(super) fn end_of(path: &Path, told: Option<Told>) -> io::Result<LogEnd> {
     let mut log = match Log::open(path)? {
-        // Nothing, or zeros where commits were.
+        // The log has nothing, or zeros, where commits were.
         Opened::Empty if told.is_some() && path.metadata().is_ok_and(|log| log.len() > 0) => {
             return Ok(LogEnd::Damaged(0));
         }
@@ -222,7 +222,7 @@ impl Log {
     }
 }
 
-/// Those of a log.
+/// The salts of a log.
 ///
 /// # Errors
 /// When its header cannot be read.

@@ -11,11 +11,11 @@ use base::TaskId;
 use engine::Record;
 use proc::background::Background;
 
-/// The result of [`Writer::commit`], with its records. The thread that has made them frees them, too: the allocator has their
-/// memory at hand for the next ones then, which the loop would have to search for otherwise.
+/// The result of [`Writer::commit`], with its records. The thread that made the records also frees them, so that the allocator has
+/// their memory at hand for its next records and need not search for it.
 pub type Outcome = Result<Vec<Record>, (CommitError, Vec<Record>)>;
 
-/// What the thread of the store is given.
+/// An order to the thread of the store.
 #[derive(Debug)]
 enum Order {
     Commit(Vec<Record>),
@@ -23,7 +23,7 @@ enum Order {
     Resign,
 }
 
-/// What the thread of the store tells.
+/// A message from the thread of the store.
 #[derive(Debug)]
 enum Told {
     Outcome(Outcome),
@@ -34,7 +34,7 @@ enum Told {
 #[derive(Debug)]
 pub struct Writer {
     thread: Background<Order, Told>,
-    /// How the queue stands that other machines share, since it has changed.
+    /// The new state of the queue that other machines share, if it has changed.
     queue: Option<QueueView>,
 }
 
@@ -70,7 +70,7 @@ impl Writer {
                 && !forgotten.is_empty()
             {
                 history.before_commit(&forgotten);
-                // Otherwise after the next commit; a controller that starts forgets them as well.
+                // If this fails, they are forgotten after the next commit. A controller that starts forgets them as well.
                 if store.commit(&forgotten).is_ok() {
                     forgotten.clear();
                 }
@@ -88,7 +88,7 @@ impl Writer {
         self.thread.give(Order::Commit(records));
     }
 
-    /// Lets another controller lead behind the last commit.
+    /// Lets another controller lead after the last commit.
     pub fn resign(&self) {
         self.thread.give(Order::Resign);
     }
@@ -103,14 +103,14 @@ impl Writer {
         }
     }
 
-    /// How the queue stands that other machines share, once after each change.
+    /// The state of the queue that other machines share, once after each change.
     pub const fn take_queue(&mut self) -> Option<QueueView> {
         self.queue.take()
     }
 }
 
-/// The tasks that a commit both ends and forgets, as they have ended. The history gets a round after a commit that has its end, so
-/// such a task is stored, and forgotten by the commit behind.
+/// The tasks that a commit both ends and forgets, as they have ended. The history gets a round after a commit that has its end. So
+/// such a task is stored first, and forgotten by the next commit.
 fn ends_of_forgotten(records: &[Record]) -> BTreeMap<TaskId, Record> {
     let forgotten =
         records.iter().filter_map(|record| if let Record::Remove(task) = record { Some(*task) } else { None });

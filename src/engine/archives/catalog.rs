@@ -1,11 +1,11 @@
-//! The tools that the controller holds: what each name stands for, which versions tasks have pinned, and how long a version
-//! that nothing needs is kept.
+//! The tools that the controller holds: which version each name stands for, which versions tasks have pinned, and how long an
+//! unneeded version is kept.
 //!
 //! | a name | stands for |
 //! |---|---|
-//! | of an archive in the controller's own tools folder | that archive, whatever was pushed |
-//! | that was pushed | the version that was pushed last |
-//! | of neither | no version: a task that names it pins nothing, and waits for an agent that has the tool |
+//! | with an archive in the controller's own tools folder | that archive, whatever was pushed |
+//! | that was only pushed | the version pushed last |
+//! | with neither | no version: a task that names it pins nothing, and waits for an agent that has the tool |
 //!
 //! Files that travel with tasks are in the same store, by the same kind of digest; each is counted by the tasks that name it.
 //!
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use base::{HeldTool, ToolDigest, ToolName};
 
-/// What a name stands for.
+/// The versions behind one name.
 #[derive(Debug, Default)]
 struct Named {
     folder: Option<Arc<HeldTool>>,
@@ -44,14 +44,14 @@ pub(crate) struct Catalog {
     held: BTreeMap<ToolDigest, u64>,
     /// Number of unfinished tasks that have pinned each version.
     pins: BTreeMap<(ToolName, ToolDigest), usize>,
-    /// Versions that something has ceased to need since the last look.
+    /// Versions that have lost a name or a pin since the last look, so that they may be unneeded.
     released: Vec<ToolDigest>,
     stale: usize,
     /// Bytes of everything in the store.
     bytes: u64,
     /// Number of tasks that name each file.
     files: BTreeMap<ToolDigest, usize>,
-    /// Files that no task names any more, since the last look.
+    /// Files that the last task has stopped naming since the last look.
     dropped: Vec<ToolDigest>,
 }
 
@@ -130,7 +130,7 @@ impl Catalog {
         }
     }
 
-    /// The files of the store that tasks have ceased to name since the last call, and that nothing needs.
+    /// The stored files that tasks have stopped naming since the last call, and that nothing needs any more.
     pub(crate) fn take_dropped(&mut self) -> Vec<ToolDigest> {
         if self.dropped.is_empty() {
             return Vec::new();
@@ -139,7 +139,8 @@ impl Catalog {
         dropped.into_iter().filter(|digest| self.held.contains_key(digest) && !self.needs(digest)).collect()
     }
 
-    /// A version is not in the store any more, or damaged there.
+    /// A version is missing in the store, or damaged there. Returns the tools whose name stands for it, or for which a task has
+    /// pinned it.
     pub(crate) fn lose(&mut self, digest: &ToolDigest) -> Vec<ToolName> {
         self.bytes -= self.held.remove(digest).unwrap_or_default();
         let of_names = self.names.iter().filter(|(_, named)| named.versions().any(|version| version == *digest));
@@ -147,7 +148,7 @@ impl Catalog {
         of_names.map(|(tool, _)| tool).chain(of_pins).cloned().collect()
     }
 
-    /// The archive in the controller's folder is this one; `None` if there is none that an agent could run.
+    /// Sets the archive of a name in the controller's folder; `None` if there is none that an agent could run.
     pub(crate) fn set_folder(&mut self, tool: &ToolName, held: Option<HeldTool>) {
         if let Some(held) = &held {
             self.keep(held.digest, held.size);
@@ -161,7 +162,7 @@ impl Catalog {
         self.forget_if_empty(tool);
     }
 
-    /// The name stands for a pushed version; `None` if it does not any more.
+    /// Sets the pushed version of a name; `None` if there is none any more.
     pub(crate) fn set_pushed(&mut self, tool: &ToolName, held: Option<HeldTool>) {
         if let Some(held) = &held {
             self.keep(held.digest, held.size);
@@ -186,12 +187,12 @@ impl Catalog {
         is_new
     }
 
-    /// Whether the version of a name is to be read first.
+    /// Whether the archive of a name must be read before its version is known.
     pub(crate) fn is_stale(&self, tool: &ToolName) -> bool {
         self.stale > 0 && self.names.get(tool).is_some_and(|named| named.is_stale)
     }
 
-    /// Whether the version of any name is to be read first.
+    /// Whether any archive must be read before the version of its name is known.
     pub(crate) const fn has_stale(&self) -> bool {
         self.stale > 0
     }
@@ -222,7 +223,7 @@ impl Catalog {
         self.files.contains_key(digest) || self.pins.keys().any(|(_, pinned)| pinned == digest) || is_named()
     }
 
-    /// The versions of the store that something has ceased to need since the last call, and that nothing needs.
+    /// The stored versions that have lost a name or a pin since the last call, and that nothing needs any more.
     pub(crate) fn take_unneeded(&mut self) -> Vec<ToolDigest> {
         if self.released.is_empty() {
             return Vec::new();

@@ -1,7 +1,8 @@
 //! Orders of the controller about archives of tools, which a thread of the shell carries out, and their outcomes.
 //!
-//! The thread owns the files of the store. It answers each order but [`ToolOrder::Discard`] and [`ToolOrder::Abandon`] with one [`ToolOutcome`], in the order of
-//! the orders, but for a read of a large version that must be checked first: others overtake it.
+//! The thread owns the files of the store. It answers each order except [`ToolOrder::Discard`] and [`ToolOrder::Abandon`] with one
+//! [`ToolOutcome`]. Outcomes come in the order of the orders, except that others overtake the read of a large version that must be
+//! checked first.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use base::{HeldTool, ToolDigest, ToolName};
 /// The limits of the archives of tools.
 #[derive(Clone, Debug)]
 pub struct ToolSettings {
-    /// How long a version is kept that nothing needs: `TOOL_STORE_KEEP`.
+    /// How long an unneeded version is kept: `TOOL_STORE_KEEP`.
     pub keep: Duration,
     /// Maximum bytes of a pushed archive: `ARCHIVE_BYTES_MAX`.
     pub archive_bytes_max: u64,
@@ -45,7 +46,7 @@ pub enum ToolOrder {
     Write(Ticket, Box<ToolPut>),
     /// Write a part of a file.
     WriteFile(Ticket, Box<FilePut>, FileRoom),
-    /// This connection is gone, or was: its incomplete files are removed.
+    /// Remove the incomplete files of this connection, which is gone.
     Abandon(ConnectionId),
     /// Read a part of a version, at most of this number of bytes, from this offset.
     Read {
@@ -60,7 +61,7 @@ pub enum ToolOrder {
         /// Whether an agent has received other bytes than these before: the whole version is checked first.
         is_doubted: bool,
     },
-    /// A pushed name stands for nothing any more, by the order of this person.
+    /// Withdraw a pushed name, as ordered by this person.
     Remove(Ticket, ToolName, Arc<str>),
     /// List what has happened to a name.
     Log(Ticket, ToolName),
@@ -77,7 +78,7 @@ pub enum ToolOrder {
 pub struct FileRoom {
     /// The sender of the file.
     pub uploader: Uploader,
-    /// Bytes that the store has left for such senders, before the incomplete files.
+    /// Bytes that the store has left for such senders. Incomplete files are not counted.
     pub bytes: u64,
 }
 
@@ -88,8 +89,8 @@ pub enum Uploader {
     Run,
     /// A client that may send commands.
     Client,
-    /// A client that may not, on this connection. Its incomplete files are its own, so that no other sender relies on them, and end with
-    /// the connection.
+    /// A client that may not, on this connection. Its incomplete files belong to the connection alone, so that no other sender
+    /// relies on them, and are removed with it.
     Stranger(ConnectionId),
 }
 
@@ -104,20 +105,20 @@ pub enum ToolOutcome {
     FileWritten(Ticket, Result<FileWritten, Refusal>),
     /// A part was read.
     Read(Ticket, Result<ToolPart, ReadFailure>),
-    /// The name stands for nothing any more.
+    /// A pushed name was withdrawn, or the refusal to do so.
     Removed(Ticket, ToolName, Result<(), Refusal>),
     /// The changes of a name, oldest first.
     Logged(Ticket, Result<Vec<ToolLogRow>, Refusal>),
     /// The files of a version.
     Listed(Ticket, ToolName, ToolDigest, Result<Vec<ToolFile>, Refusal>),
-    /// Those of the versions that are missing or damaged.
+    /// The versions that are missing or damaged.
     Verified(Ticket, Page, Vec<ToolDigest>),
 }
 
 /// The state of a pushed archive.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Written {
-    /// So many bytes of it are there.
+    /// It is incomplete: this many bytes of it are there.
     Part(u64),
     /// It is complete, and its name stands for it.
     Whole(Box<HeldTool>),

@@ -1,5 +1,5 @@
-//! The parts of archives and files that agents and clients have asked for. A few are read and sent at a time, so that agents that fetch tools share
-//! the loop fairly with all others, however many they are.
+//! The parts of archives and files that agents and clients have asked for. Only a few are read and sent at a time, so that any
+//! number of agents that fetch tools shares the loop fairly with everything else.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,11 +7,11 @@ use crate::turn::effect::{ConnectionId, Ticket};
 use api::wire::requests::tool::ToolGet;
 use base::{AgentId, ToolDigest};
 
-/// What an agent has asked for last.
+/// The last request of an agent that fetches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fetching {
     pub(crate) digest: ToolDigest,
-    /// Bytes that it has.
+    /// Bytes that the agent has.
     pub(crate) offset: u64,
     /// Bytes of the version.
     pub(crate) total: u64,
@@ -49,12 +49,12 @@ impl ToolReads {
         self.running -= 1;
     }
 
-    /// What an agent is fetching.
+    /// The archive or file that an agent is fetching.
     pub(crate) fn of(&self, agent: &AgentId) -> Option<Fetching> {
         self.fetching.get(agent).copied()
     }
 
-    /// An agent runs something, or is gone: it fetches nothing.
+    /// An agent runs something, or is gone: it is not fetching any more.
     pub(crate) fn end(&mut self, agent: &AgentId) {
         if !self.fetching.is_empty() {
             self.fetching.remove(agent);

@@ -2,7 +2,7 @@
 //!
 //! | event | then |
 //! |---|---|
-//! | the archive of a name in the controller's folder has changed ([`Controller::handle_archive_changed`]) | it is read into the store; submits that name it, and lists of tools, wait for that, and so do later submits of the same connection |
+//! | the archive of a name in the controller's folder has changed ([`Controller::handle_archive_changed`]) | it is read into the store; submits that name it and requests for the list of tools wait for that, and so do later submits of the same connection |
 //! | the archive was read | the name stands for it, and those submits are carried out in their order |
 //! | a part is pushed | it is written; with the last one the name stands for the archive |
 //! | an agent asks for a part | it is read in its turn ([`crate::archives::tool_reads`]) |
@@ -23,7 +23,7 @@ use api::wire::requests::tool::{ToolGet, ToolPart, ToolView};
 use api::wire::{Code, Refusal};
 use base::{AgentId, Now, TaskId, ToolDigest, ToolName};
 
-/// How long a file is kept that tasks have named. The store has committed that they are gone by then.
+/// How long a file outlives the last task that names it. By then, the store has committed that the task is gone.
 const DROP_DELAY: Duration = Duration::from_secs(1);
 
 impl Controller {
@@ -33,7 +33,7 @@ impl Controller {
         !self.archives.postponed.is_empty()
     }
 
-    /// Takes the archives back that an earlier controller has stored.
+    /// Restores the archives that an earlier controller has stored.
     pub(crate) fn restore_catalog(&mut self, now: Now, stored: StoredTools) {
         self.archives.folder = stored.folder;
         self.archives.store = stored.store;
@@ -55,7 +55,7 @@ impl Controller {
         self.settle(now);
     }
 
-    /// The controller's own tools folder is there, with this identity on its machine.
+    /// The controller's own tools folder exists, with this identity on its machine.
     pub fn handle_tools_folder(&mut self, folder: Arc<str>) {
         self.archives.folder = Some(folder);
     }
@@ -211,7 +211,8 @@ impl Controller {
         forgotten
     }
 
-    /// A task that was accepted when the controller held no version goes to an agent that has to fetch one.
+    /// Pins the tool of a task that was accepted before the controller held a version, if the agent that gets the task has to fetch
+    /// it.
     pub(crate) fn pin_for(&mut self, now: Now, task: TaskId, agent: &AgentId) {
         let Some(record) = self.tasks.get(task).filter(|record| record.pin.is_none()) else { return };
         let sets = &self.queue.sets;
@@ -231,7 +232,7 @@ impl Controller {
         }
     }
 
-    /// Sets the time at which versions are removed that nothing needs any more.
+    /// Sets the time at which unneeded versions and files are removed.
     pub(crate) fn plan_discards(&mut self, now: Now) {
         for digest in self.archives.catalog.take_dropped() {
             self.turn.set_timer(Timer::ToolDiscard(digest), now.mono + DROP_DELAY);

@@ -9,24 +9,23 @@ use api::wire::requests::{FromAgent, Sender};
 use api::wire::rights::Repeated;
 use base::{Assignment, Now, Phase, PhaseTimes, Round, RoundEnd, TaskId, TaskRecord, TaskState};
 
-/// What a message shows of an agent that had a task when the controller restarted.
+/// The meaning of a message from an agent that had a task when the controller restarted.
 enum Return {
-    /// It was heard before.
+    /// The agent is known: this session of it has been heard since the restart.
     Known,
     /// Its task has ended or gone elsewhere meanwhile.
     WithoutTask,
     /// It has the run, which goes on.
     WithRun(TaskId),
-    /// It does not have the run, which ends so.
+    /// It does not have the run, which gets this end.
     WithoutRun(TaskId, RoundEnd),
-    /// It is there; a later heartbeat decides.
+    /// It is back, but only a later heartbeat decides about the run.
     Returned,
     Undecided,
 }
 
 impl Controller {
-    /// Completes a message of a simple agent, which is busy without naming its task, or reports without a round: it means
-    /// the run that it was given.
+    /// Fills in the run that a simple agent was given, if the agent is busy without naming its task, or reports without a round.
     pub(crate) fn name_the_run(&self, sender: &Sender, message: &mut FromAgent) {
         let given = self.fleet.get(&sender.agent).and_then(Agent::given);
         match message {
@@ -103,10 +102,10 @@ impl Controller {
     }
 
     /// An agent has a round of a waiting task: an earlier controller handed it out and died before it could store that, or the
-    /// store is older than that. The run continues, unless another agent has got the task meanwhile.
+    /// store is older than the dispatch. The run continues, unless another agent has got the task meanwhile.
     ///
-    /// An agent repeats its unconfirmed results behind the heartbeat that names its present run. So a result is taken beside
-    /// that run; it would otherwise be refused, and its task would run twice.
+    /// An agent repeats its unconfirmed results after the heartbeat that names its present run. So a result is accepted although
+    /// the agent has another run. Otherwise the result would be refused, and its task would run twice.
     pub(crate) fn readopt(&mut self, now: Now, sender: &Sender, message: &FromAgent) {
         let id = &sender.agent;
         let Some(run) = spoken_of(message) else { return };
@@ -141,10 +140,10 @@ impl Controller {
         self.give_run(now, task, run);
     }
 
-    /// Keeps a restored task from starting for as long as an agent may need to say that it has it, if it must not run twice:
-    /// a fetched program with a key, such as the run of a TDF task, or a command of a task list. Its dispatch was not stored
-    /// first, because a commit for each such run would cost more than a short program. The same holds for every task of a store that
-    /// is older than what agents know.
+    /// Keeps a restored task that must not run twice from starting until an agent that has it has had the time to say so. Such a
+    /// task is a fetched program with a key, for example the run of a TDF task, or a command of a task list. Its dispatch was not
+    /// stored first, because a commit for each such run would cost more than a short program. The same holds for every task of a
+    /// store that is older than its agents know.
     pub(crate) fn await_claimants(&self, record: &mut TaskRecord) {
         let until = self.claims_until(record);
         if let TaskState::Waiting { not_before } = &mut record.state {
@@ -167,7 +166,7 @@ pub(crate) fn is_result(message: &FromAgent) -> bool {
     matches!(message, FromAgent::Report(report) if report.phase == Phase::Finished && report.result.is_some())
 }
 
-/// The run that a message names as current or ended.
+/// The run that a message names, be it current or ended.
 pub(crate) fn spoken_of(message: &FromAgent) -> Option<(TaskId, Round)> {
     match message {
         FromAgent::Heartbeat(heartbeat) => heartbeat.run,

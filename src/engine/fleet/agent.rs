@@ -22,8 +22,8 @@ use base::{AgentId, HostAddress, Mono, Offer, Requirements, Round, Session, Skew
 /// | Busy | Free | its task has finished or is void |
 /// | Free | Stray | it reports a run that is not wanted any more, or an occupied slot |
 /// | Stray | Free | it reports a free slot |
-/// | any | Lost | silent for two intervals |
-/// | Lost | Free, Stray | a message of it |
+/// | any | Lost | silent for its loss time (`AGENT_LOST_AFTER`, `__LOST_AFTER__`) |
+/// | Lost | Free, Stray | it sends a message |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Slot {
     Free,
@@ -81,7 +81,7 @@ pub(crate) struct Agent {
 /// The run that an agent got last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum LastRun {
-    /// None, or its end is reported, or the agent has asked for another one.
+    /// There is none, or its end is reported, or the agent has asked for another one.
     #[default]
     None,
     /// The agent has it, as far as is known here.
@@ -91,7 +91,8 @@ pub(crate) enum LastRun {
         /// Whether the task was sent more than once.
         again: bool,
     },
-    /// Its end is reported, and its remains keep the slot: this is the reason. The agent did not ask for another task with the end.
+    /// Its end is reported, but its remains occupy the slot for this reason. So the agent did not ask for another task with that
+    /// report.
     Remains(TaskId, String),
 }
 
@@ -101,7 +102,7 @@ pub(crate) struct Contact {
     pub(crate) liveness: Liveness,
     pub(crate) heard: Mono,
     pub(crate) heard_wall: Wall,
-    /// The last silence that was longer than a heartbeat is ever late, from the message before it to the one after it.
+    /// The last silence that was too long for a late heartbeat, from the message before it to the one after it.
     pub(crate) silence: Option<(Mono, Mono)>,
     /// The number of the newest heartbeat, if heartbeats have numbers, and the connection that brought it.
     pub(crate) newest_beat: Option<(u32, ConnectionId)>,
@@ -111,16 +112,16 @@ pub(crate) struct Contact {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct About {
     pub(crate) ip: Option<String>,
-    /// The same, on another machine than that of the controller.
+    /// The address of its machine, if that is not the machine of the controller.
     pub(crate) host: Option<HostAddress>,
     pub(crate) version: Option<Version>,
-    /// Versions of tools in its own folder that went before those of the controller.
+    /// Versions of tools in its own folder, which take precedence over those of the controller.
     pub(crate) own_versions: Option<Arc<OwnVersions>>,
-    /// The tools that stay at it, running and free or with its task.
+    /// The tools that stay at it: each runs, free or with the agent's task.
     pub(crate) warm: BTreeSet<ToolName>,
     /// The time that it needs to end a run.
     pub(crate) kill_budget: Option<Duration>,
-    /// The difference of its clock.
+    /// How much its clock differs from that of the controller.
     pub(crate) skew: Option<Skew>,
 }
 
@@ -154,12 +155,12 @@ pub(crate) struct Tools {
 pub(crate) enum Dispensable {
     /// It is lost.
     Lost,
-    /// It has never waited for a task or had one, so it may be nothing but a name.
+    /// It has never waited for a task or had one, so it may be a mere name.
     Idle,
 }
 
 impl Agent {
-    /// The run that it has, as far as is known here.
+    /// The run that the agent has, as far as is known here.
     pub(crate) const fn given(&self) -> Option<(TaskId, Round)> {
         match self.last_run {
             LastRun::Given { task, round, .. } => Some((task, round)),
@@ -172,13 +173,13 @@ impl Agent {
         matches!(self.last_run, LastRun::Given { again: true, .. })
     }
 
-    /// Whether it meets these requirements and has the tool according to `has`; `id` is its own.
+    /// Whether the agent meets these requirements and has the tool according to `has`; `id` is its own.
     pub(crate) fn can_run(&self, id: &AgentId, needs: &Requirements, has: impl Fn(SetId) -> bool) -> bool {
         let is_allowed = needs.allow(id, || self.about.host);
         is_allowed && self.offer.meets(needs) && self.tools.is_none_or(|tools| has(tools.set))
     }
 
-    /// The list in which it is parked, and its number there, while it waits and may get a task.
+    /// The tool set and the number under which it is parked, while it waits and may get a task.
     pub(crate) fn parked_as(&self) -> Option<(SetId, u64)> {
         match (self.slot, self.drained, self.tools) {
             (Slot::Parked(_, number), false, Some(tools)) => Some((tools.set, number)),
@@ -186,7 +187,7 @@ impl Agent {
         }
     }
 
-    /// The reason why it may be forgotten to make room, if any.
+    /// The reason why the agent may be forgotten to make room, if any.
     pub(crate) const fn why_dispensable(&self) -> Option<Dispensable> {
         match self.slot {
             Slot::Lost => Some(Dispensable::Lost),

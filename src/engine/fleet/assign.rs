@@ -29,7 +29,7 @@ impl Controller {
             return;
         }
         let agent = assignment.agent.clone();
-        // An answer that waits long for the store may find its agent lost: then its lease, if any, expires first.
+        // If the answer has waited long for the store, its agent may be lost by now. Then its lease, if any, expires first.
         if self.fleet.get(&agent).is_none_or(|agent| agent.was_told_again() || agent.slot != Slot::Busy(task)) {
             return;
         }
@@ -72,7 +72,8 @@ impl Controller {
                 self.turn.incident(Severity::Warn, IncidentKind::AgentLost, line);
             }
             if let Slot::Busy(task) = slot {
-                // It did not say good-bye. A task that crashes every agent must not run forever (docs/design/hazards.md, A9).
+                // The process did not say good-bye, so its run counts as lost. A task that crashes every agent must not run forever
+                // (docs/design/hazards.md, A9).
                 self.fleet.set_slot(id, Slot::Free);
                 self.void_list(now, id);
                 self.void_round(now, task, RoundEnd::Lost, Remains::Gone);
@@ -125,7 +126,7 @@ impl Controller {
         Ok(())
     }
 
-    /// The longest time for an answer of an agent that is in contact.
+    /// The longest that an agent in contact may take to answer.
     pub(crate) fn answer_max(&self) -> Duration {
         self.settings.heartbeat_interval * 2
     }
@@ -214,16 +215,16 @@ impl Controller {
         Reply::Assigned(Box::new(record.clone()), step)
     }
 
-    /// Whether a run must be stored before its agent gets it. This holds for every task where another machine may take the queue over;
-    /// for an exclusive task; for a submit with a key that is not eager; for a task that has waited for others; and for a simple agent,
+    /// Whether a run must be stored before its agent gets it. This holds if another machine may take the queue over, for an
+    /// exclusive task, for a submit with a key that is not eager, for a task that has waited for others, and for a simple agent,
     /// which could not tell the next controller what it runs.
     fn is_told_after_commit(&self, task: TaskId, agent: &AgentId) -> bool {
         let is_simple =
             self.fleet.get(agent).is_some_and(|agent| agent.contact.liveness == Liveness::Session(Session::default()));
         let is_exclusive = self.tasks.get(task).is_some_and(|record| record.policy.needs.exclusive);
-        // A run must not outlive the ends that it was waiting for.
+        // Otherwise a crash could lose the ends that the task has waited for, but not its run.
         let has_waited = self.tasks.get(task).is_some_and(|record| !record.after().is_empty());
-        // The next controller would start a task of a step anew that it does not find.
+        // If the next controller did not find the task of a step, it would start it again.
         let is_of_a_step = || self.tasks.get(task).is_some_and(|record| record.place().is_some());
         let may_be_lost = !self.tasks.submit_is_stored(task) && is_of_a_step();
         let stores_first = self.settings.stores_first;

@@ -20,7 +20,7 @@ impl Fleet {
         self.all_drained_or_with(needs, has).filter(|(_, agent)| !agent.drained)
     }
 
-    /// The same, with those that are drained.
+    /// Like [`Self::all_with`], but with the agents that are drained.
     pub(crate) fn all_drained_or_with(
         &self,
         needs: &Requirements,

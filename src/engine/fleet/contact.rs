@@ -1,26 +1,26 @@
-//! Runs of silent agents: each waits for its agent and for another round, and gets what comes first.
+//! Runs of silent agents. Each waits for its agent to come back and for another round, and continues with whichever comes first.
 //!
 //! | event | the run |
 //! |---|---|
-//! | its agent is taken for lost (`AGENT_LOST_AFTER`, `__LOST_AFTER__`) | is out of contact ([`TaskState::OutOfContact`]): its task is in the queue, in the same round. If no other round may follow, or the result is known, the task ends |
+//! | its agent counts as lost (`AGENT_LOST_AFTER`, `__LOST_AFTER__`) | is out of contact ([`TaskState::OutOfContact`]): its task is in the queue, in the same round. If no other round may follow, or the result is known, the task ends |
 //! | another agent can take the task | is given up: a loss is counted, the next round is stored and pushed as WAITING, and handed out after that |
 //! | its agent names it, or reports on it | goes on in its round, or ends with that result; nothing is counted, and nothing is pushed for the silence |
 //! | its agent asks for a task and has not reported on the run yet | is handed to that agent again, in its round: the answer was lost |
-//! | its agent asks for a task otherwise | is given up |
+//! | its agent asks for a task in any other case | is given up |
 //! | its agent leaves; another process follows it | is given up; a loss only in the second case |
 //! | the task is killed, or its job stops | ends with its task, unconfirmed |
-//! | the controller starts again | is with its agent again: the store has it as it was |
+//! | the controller starts again | is with its agent again, because the store knows nothing of the silence |
 //!
-//! So a round begins at most once, rounds and phases never go back, and what is shown of a task is true: its last known phase, as
-//! long as no other round has begun. The task of a list that has not started is shown as WAITING, as before, and its next round is no
-//! loss. An exclusive run comes here when its lease has ended ([`super::leases`]); then only its result counts, because the run itself
-//! has ended with the lease.
+//! So a round begins at most once, rounds and phases never go back, and the shown state of a task is true: its last known phase, as
+//! long as no other round has begun. A task of a list that has not started is shown as WAITING, as before, and its next round is no
+//! loss. An exclusive run comes here when its lease has ended ([`super::leases`]). From then on only its result counts, because the
+//! run itself has ended with the lease.
 //!
 //! # Suspicion
 //!
 //! | state | event | next state |
 //! |---|---|---|
-//! | - | an agent is lost, and of the agents in contact on its side (this machine, other machines), more than half, and at least two, have not been heard since its next heartbeat was due, or not for an interval from then on | in doubt for a part of an interval |
+//! | - | an agent is lost, and of the agents in contact on its side (this machine, other machines), more than half, and at least two, have not been heard since its next heartbeat was due, or were heard again only an interval after that | in doubt for a part of an interval |
 //! | - | a lost agent is back, and of the agents in contact since it fell silent, most are silent, too | suspected for one loss time |
 //! | in doubt | the time has passed, and they still are most | suspected for one loss time; otherwise the tasks go to other agents |
 //! | suspected | another agent is lost | suspected for one loss time from here |
@@ -28,9 +28,9 @@
 //! | suspected | the time has passed | over: the tasks go to other agents |
 //! | over | the first of the lost agents is back | suspected for one loss time, once more: the others come back, too |
 //!
-//! A single agent that is silent is that agent's fault: nothing else tells. While the controller suspects itself, it begins no other
-//! round of the runs that are out of contact. Agents that were silent with the lost one and are back count as silent: they come back
-//! one after the other, in the order of their heartbeats, and the lost one may be the last.
+//! If a single agent is silent, the fault is assumed to be the agent's, because nothing points elsewhere. While the controller
+//! suspects itself, it begins no other round of the runs that are out of contact. Agents that were silent with the lost one and are
+//! back count as silent: they come back one after the other, in the order of their heartbeats, and the lost one may be the last.
 
 use std::time::Duration;
 
@@ -46,28 +46,29 @@ use base::{
     AgentId, Holdup, IncidentKind, Mono, Now, Phase, PhaseTimes, Round, RoundEnd, TaskId, TaskRecord, TaskState, span,
 };
 
-/// The part of a heartbeat interval that a heartbeat may be late.
+/// A heartbeat may be late by its interval divided by this.
 const JITTER_SHARE: u32 = 8;
 
-/// The part of a heartbeat interval in which an agent is back when the network is.
+/// Once the network is back, an agent is back within a heartbeat interval divided by this.
 const RETURN_SHARE: u32 = 4;
 
-/// The part of a heartbeat interval after which an agent has spoken that has its heartbeats at the same moments as a silent one.
+/// The doubt lasts for a heartbeat interval divided by this. By then, agents have spoken whose heartbeats are due at about the same
+/// time as those of a silent one.
 const DOUBT_SHARE: u32 = 4;
 
-/// The longest silence of an agent whose network was cut for this long: the cut may begin just before a heartbeat, and the agent
+/// The longest silence of an agent whose network was cut for this long: the cut may begin right before a heartbeat, and the agent
 /// needs a moment for a new connection.
 #[must_use]
 pub fn silence_of_cut(cut: Duration, heartbeat_interval: Duration) -> Duration {
     cut + heartbeat_interval + heartbeat_interval / RETURN_SHARE
 }
 
-/// Whether the controller takes the silence of its agents for its own.
+/// Whether the controller blames itself for the silence of its agents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Suspicion {
     #[default]
     None,
-    /// Agents have fallen silent with this one. Some of them may just be about to speak.
+    /// Agents have fallen silent with this one. Some of them may be about to speak.
     Doubt(Silence),
     /// The end of the suspicion, and whether one of the silent agents has returned.
     Until(Mono, bool),
@@ -80,28 +81,28 @@ pub(crate) enum Suspicion {
 pub(crate) struct Silence {
     /// When it was heard last.
     heard: Mono,
-    /// An agent that has been heard later is not silent since then.
+    /// When its next heartbeat should have come at the latest. An agent that was silent at this moment has fallen silent with it.
     due: Mono,
-    /// Whether it is on another machine than the controller: so are those that it is compared with.
+    /// Whether it is on another machine than the controller. It is compared only with agents of the same kind.
     is_elsewhere: bool,
 }
 
 impl Controller {
-    /// The silence after which an agent is lost: the one of the settings, or what its task demands.
+    /// The silence after which an agent is lost: the setting, or what its task demands.
     pub(crate) fn lost_after(&self, record: Option<&TaskRecord>) -> Duration {
         let interval = self.settings.heartbeat_interval;
         let demanded = record.and_then(|record| record.policy.lost_after);
-        // One lost heartbeat is no sign of anything.
+        // One lost heartbeat proves nothing.
         demanded.map_or(self.settings.lost_after, |demanded| silence_of_cut(demanded.max(interval * 2), interval))
     }
 
-    /// The same for an agent.
+    /// [`Self::lost_after`] for an agent with its present task, if any.
     pub(crate) fn lost_after_of(&self, id: &AgentId) -> Duration {
         let Slot::Busy(task) = self.fleet.slot_or_free(id) else { return self.settings.lost_after };
         self.lost_after(self.tasks.get(task))
     }
 
-    /// An agent has a run, whose task may demand that it is lost earlier than it would be.
+    /// An agent has a run. Its task may demand that the agent counts as lost earlier than otherwise.
     pub(crate) fn watch(&mut self, id: &AgentId) {
         if let Some(heard) = self.fleet.get(id).map(|agent| agent.contact.heard) {
             self.turn.set_timer_earlier(Timer::Silence(id.clone()), heard + self.lost_after_of(id));
@@ -125,8 +126,8 @@ impl Controller {
         }
     }
 
-    /// A task is about to start: one whose run is out of contact begins its next round with that. True if it was one, and the choice
-    /// must be made again.
+    /// A task is about to start. If its run is out of contact, its next round begins. True in that case: the choice must then be
+    /// made again.
     pub(crate) fn begins_another_round(&mut self, now: Now, task: TaskId) -> bool {
         let is_one = self.tasks.get(task).is_some_and(TaskRecord::is_out_of_contact);
         if is_one {
@@ -166,7 +167,7 @@ impl Controller {
         }
     }
 
-    /// A message of an agent: its words about runs that are out of contact come before anything else.
+    /// Before anything else, handles what an agent's message says about runs that are out of contact.
     pub(crate) fn rejoin(&mut self, now: Now, sender: &Sender, message: &FromAgent) {
         let id = &sender.agent;
         if !self.tasks.has_out_of_contact(id) {
@@ -187,7 +188,7 @@ impl Controller {
         let is_its_own = record.last_run().is_some_and(|run| run.is_with(id, sender.session));
         let is_over = record.lease().is_some() && !is_result;
         let is_busy = matches!(self.fleet.slot_or_free(id), Slot::Busy(_));
-        // A result is taken beside the present run of its agent.
+        // A result is accepted even if its agent has another run by now.
         if !is_its_own || is_over || (is_busy && !is_result) {
             return;
         }
@@ -216,7 +217,7 @@ impl Controller {
             let Some(record) = self.tasks.get(task) else { continue };
             let is_free = !matches!(self.fleet.slot_or_free(id), Slot::Busy(_));
             match record.stored_state() {
-                // Nothing of it has been heard since this controller handed it out.
+                // Nothing has been heard of the run since this controller handed it out.
                 TaskState::Dispatched(run)
                     if run.dispatched.is_some() && run.ahead.is_none() && run.lease.is_none() && is_free =>
                 {
@@ -231,7 +232,7 @@ impl Controller {
         }
     }
 
-    /// An agent is about to be taken for lost; it was heard last at `heard`.
+    /// An agent is about to count as lost; it was heard last at `heard`.
     pub(crate) fn suspect(&mut self, now: Now, id: &AgentId, heard: Mono) {
         match self.fleet.suspicion {
             Suspicion::Until(_, has_returned) => {
@@ -254,7 +255,8 @@ impl Controller {
         }
     }
 
-    /// The number of agents that fell silent with the first one, and of all that were in contact, if the former are most of these.
+    /// The number of agents that fell silent with the first one and the number of all that were in contact, if the silent ones are
+    /// the majority.
     fn are_most(&self, Silence { heard, due, is_elsewhere }: Silence) -> Option<(usize, usize)> {
         let of_side =
             self.fleet.iter().map(|(_, agent)| agent).filter(|agent| agent.about.host.is_some() == is_elsewhere);
@@ -279,7 +281,7 @@ impl Controller {
         (has_run || self.tasks.has_out_of_contact(id)) && self.fleet.has_newer_connection(id, connection)
     }
 
-    /// The agents that were only about to speak have spoken.
+    /// By now, agents that were only about to speak have spoken.
     fn end_doubt(&mut self, now: Now, first: Silence) {
         let Some((silent, all)) = self.are_most(first) else {
             self.fleet.suspicion = Suspicion::None;
@@ -319,8 +321,8 @@ impl Controller {
         }
     }
 
-    /// Whether most agents are silent when this lost one is back. Cuts of one direction after the other make agents fall silent at
-    /// different moments, so that none of them seems to be lost with most others.
+    /// Whether most agents are silent when this lost one is back. If a network is cut in one direction after the other, agents fall
+    /// silent at different moments, so that none of them seems to be lost together with most others.
     fn is_back_before_most(&self, now: Now, id: &AgentId) -> bool {
         let Some(agent) = self.fleet.get(id) else { return false };
         let Some((since, _)) = agent.contact.silence else { return false };
@@ -360,7 +362,7 @@ impl Controller {
         }
     }
 
-    /// What a task whose run is out of contact waits for, beside an agent for another round.
+    /// What a task waits for while its run is out of contact, besides an agent for another round.
     pub(crate) fn silent_holdup(&self, now: Now, record: &TaskRecord, other: Holdup) -> Holdup {
         let TaskState::OutOfContact { since, suspected, .. } = &record.state else { return other };
         let until = match self.fleet.suspicion {
@@ -370,7 +372,8 @@ impl Controller {
         Holdup::Silent { since: *since, until, other: Box::new(other) }
     }
 
-    /// Every run that is out of contact is without an agent in contact, and is heard of again.
+    /// Checks that no agent is busy with a run that is out of contact, and that a deadline ends the wait of each one that is held
+    /// back.
     pub(crate) fn check_contact(&self) {
         for task in self.tasks.all_out_of_contact() {
             let record = self.tasks.get(task).unwrap_or_else(|| panic!("the forgotten task {task} is out of contact"));

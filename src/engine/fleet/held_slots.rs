@@ -1,5 +1,5 @@
-//! Parents that wait for their children keep their agents meanwhile. When they have every agent that could run these children, none
-//! of them goes on: that is noticed and told.
+//! Parents keep their agents while they wait for their children. If they occupy every agent that could run these children, none of
+//! them can go on. This module notices and reports that.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use crate::turn::effect::Timer;
 use base::journal::Severity;
 use base::{AgentId, Holdup, IncidentKind, Now, Phase, TaskId, TaskRecord};
 
-/// How often it is looked for while children wait. A supervisor that lends slots has started an agent long before.
+/// How often to check while children wait. A supervisor that lends slots has started an agent long before.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Agents that a sentence names.
+/// Maximum number of agents that a sentence names.
 const SHOWN_MAX: usize = 10;
 
 impl Controller {
@@ -23,7 +23,7 @@ impl Controller {
         }
     }
 
-    /// Tells of held slots once, and looks again as long as children of running tasks wait.
+    /// Reports held slots once, and looks again as long as children of running tasks wait.
     pub(crate) fn look_at_slots(&mut self, now: Now) {
         let parents: Vec<TaskId> = self.fleet.iter().filter_map(|(_, agent)| busy_with(agent.slot)).collect();
         let children: Vec<TaskId> = parents.iter().filter_map(|parent| self.waiting_child(*parent)).collect();
@@ -62,12 +62,12 @@ impl Controller {
         (!held.is_empty() && can_start()).then_some(held)
     }
 
-    /// The same, for a running task, of one of its children.
+    /// [`Self::held_agents`] for a waiting child of a running task.
     pub(crate) fn held_for_child(&self, now: Now, parent: TaskId) -> Option<Vec<AgentId>> {
         self.held_agents(now, self.tasks.get(self.waiting_child(parent)?)?)
     }
 
-    /// A descendant of a task that waits.
+    /// A descendant of this task that waits.
     fn waiting_child(&self, task: TaskId) -> Option<TaskId> {
         if !self.tasks.families.has(task) {
             return None;

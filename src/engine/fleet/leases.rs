@@ -3,7 +3,7 @@
 //! | a void run | of an exclusive task | of another task |
 //! |---|---|---|
 //! | its agent has shown that no process of it is left | the task continues at once | the same |
-//! | its message proves nothing | the task continues when the lease has expired ([`Lease::end`]) | at once; if the task ends by it, the end is reported as unconfirmed |
+//! | its message proves nothing | the task continues when the lease has expired ([`Lease::end`]) | at once; if that ends the task, the end is reported as unconfirmed |
 //! | its agent is silent | the same; then it is out of contact | it is out of contact ([`super::contact`]) |
 //!
 //! Proof for an exclusive run is: its last report, including one that says that the lease expired; a good-bye of the
@@ -35,7 +35,7 @@ pub(crate) struct Expiring {
 pub(crate) enum Remains {
     /// No process is left.
     Gone,
-    /// Unknown since the last message of the agent, at this moment.
+    /// Unknown since the agent's last message, which came at this moment.
     Unknown(Mono),
     /// The same, and the agent may come back with the run.
     Silent(Mono),
@@ -82,7 +82,7 @@ impl Controller {
         }
     }
 
-    /// A run that no agent has heard of is void. A task that is to end does so as one that was never handed out.
+    /// A run that no agent has heard of is void. If its task is to end, it ends like one that was never handed out.
     fn void_untold(&mut self, now: Now, task: TaskId) {
         let Some(record) = self.tasks.get(task) else { return };
         match verdict::of_void_run(record, RoundEnd::Returned) {
@@ -141,7 +141,7 @@ impl Controller {
         }
     }
 
-    /// What may be left of a run that its agent, now back, does not mention. For most tasks its silence is enough; for a
+    /// What may be left of a run that its agent, now back, does not mention. For most tasks this omission is proof enough. For a
     /// lease, the session that holds it must have ended.
     pub(crate) fn remains_after(&self, now: Now, task: TaskId, sender: &Sender, message: &FromAgent) -> Remains {
         let over = match message {

@@ -5,24 +5,25 @@
 //! | the first one that has not ended | the agent's task, as if it had got that one alone |
 //! | a later one | DISPATCHED with its place in the list ([`Assignment::ahead`]) |
 //!
-//! The next task becomes the agent's task with the last report on the one before: the agent starts it without waiting for the answer.
-//! Neither the record nor the store learns of that before the first report on it, and until then it is shown as WAITING, because it may wait again in the same
-//! round. A restart takes the first task of a list that has not ended for its agent's task, unless that agent has another one; the agent continues its list
-//! under the new controller, or says that it has let it go.
+//! The agent's last report on a task makes the next one the agent's task: the agent starts it without waiting for the answer.
+//! Neither the record nor the store learns of that before the first report on that next task. Until then it is shown as WAITING,
+//! because it may wait again in the same round. After a restart, the first task of a list that has not ended is the agent's task,
+//! unless the agent has another one. The agent continues its list under the new controller, or says that it has let it go.
 //!
-//! Only a task goes ahead whose run is plain and expected to be short. A tool that stays comes in no list with
-//! another one, which the agent may have to start. A list has no more than half of the agent's share
-//! of the waiting tasks, so that the lists become shorter as the queue does, and no agent ends long after the others. The time of a list
-//! (`LIST_TIME_MAX`) bounds the sum of its expected runs. It is also the time in which the agent may start its tasks: after
-//! that it lets the list go. So a task that takes longer than expected does not hold up those behind it, and a task of a higher priority
-//! waits for no more than that time and the run that follows.
+//! A task goes ahead only if its run is plain and expected to be short. If the tool of a task stays at agents, its list has no
+//! other tool, because the agent may have to start that one. A list has no more than half of the agent's share of the waiting
+//! tasks, so that the lists become shorter as the queue does, and no agent ends long after the others. The time of a list
+//! (`LIST_TIME_MAX`) bounds the sum of its expected runs. It is also the time within which the agent may start its tasks: after
+//! that it lets the list go. So a task that takes longer than expected does not hold up those behind it, and a task of a higher
+//! priority waits for no more than that time and the run that follows.
 //!
-//! A gate with any limit lets no task go ahead. One that gets a limit holds up what waits, not what an agent has in its list: for no
-//! more than the time of the list.
+//! A task that has a gate with any limit does not go ahead. A gate that gets a limit later holds up the waiting tasks, but not
+//! those that are already in the list of an agent. They escape it for no more than the time of the list.
 //!
-//! Tasks that have not started come back in the same round if the agent says so ([`LetGo`]), because it will not start
-//! them. If the agent has left, or has forgotten the list, they get the next round, which fences off what it might still do; that is no
-//! loss of them. If it is silent, they get the next round when another agent takes them: it may have started them ([`super::contact`]).
+//! Tasks that have not started come back in the same round if the agent says so ([`LetGo`]), because it will not start them. If the
+//! agent has left, or has forgotten the list, they get the next round, which fences off a run that the agent might still start.
+//! That does not count as a loss. If the agent is silent, they get the next round when another agent takes them: it may have
+//! started them ([`super::contact`]).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -40,10 +41,10 @@ use base::{
     AgentId, Assignment, ListPlace, Mono, Now, Phase, PhaseTimes, Round, RoundEnd, TaskId, TaskRecord, TaskState,
 };
 
-/// Bytes of the fields of a task that goes ahead. A long text costs more than a message does.
+/// Maximum bytes of the fields of a task that goes ahead. A longer text costs more than the message that it would save.
 const TASK_BYTES_MAX: usize = 4096;
 
-/// What a run costs beside its run.sh, so that a list of tasks without any duration is bounded, too.
+/// The cost of a run besides its run.sh, so that a list of tasks without any duration is bounded, too.
 const RUN_COST: Duration = Duration::from_micros(500);
 
 /// The tasks that an earlier controller has stored as ahead, by their agents.
@@ -55,7 +56,7 @@ impl Controller {
         self.fleet.iter().filter_map(|(_, agent)| agent.list.as_deref()).flat_map(List::ahead)
     }
 
-    /// Extends the answer to an agent that has just got a task by those that it gets with it.
+    /// Extends the answer to an agent that has got a task by the tasks that it gets ahead.
     pub(crate) fn with_list(&mut self, now: Now, id: &AgentId, reply: Reply) -> Reply {
         let counts = self.fleet.counts();
         let share = self.queue.len() / (2 * (counts.total - counts.lost).max(1));
@@ -106,7 +107,7 @@ impl Controller {
         let agent = self.fleet.get(id)?;
         let queue = &self.queue;
         let next = self.tasks.get(queue.best_for(id, agent)?)?;
-        // Another tool may have to be started first, or ends this one to have its memory.
+        // Another tool may have to be started first, or may end this one to get its memory.
         let stays = self.fleet.stays(&first.tool) || self.fleet.stays(&next.tool);
         let is_alike = (next.tool == first.tool || !stays)
             && next.policy.priority == first.policy.priority
@@ -177,19 +178,19 @@ impl Controller {
         self.set_list(id, None);
     }
 
-    /// A task of a list has ended. Its report may have overtaken that on the task before.
+    /// A task of a list has ended. Its report may have overtaken the report on the task before it.
     pub(crate) fn leave_list(&mut self, id: &AgentId, task: TaskId) {
         if let Some(list) = self.list_mut(id) {
             list.ahead.retain(|(_, ahead)| *ahead != task);
         }
     }
 
-    /// Gives each agent the tasks back that it had in its list when the earlier controller stored them.
+    /// Gives each agent back the tasks of its list, as an earlier controller stored them.
     pub(crate) fn take_back_lists(&mut self, now: Now, lists: StoredLists) {
         for (id, mut tasks) in lists {
             tasks.sort_unstable();
             let number = tasks.last().map_or(0, |(place, _)| place.list);
-            // An agent has one list at a time, so there is nothing of an older one, unless the store is from somewhere else.
+            // An agent has one list at a time, so nothing can be left of an older one, unless the store is from elsewhere.
             for (_, task) in tasks.extract_if(.., |(place, _)| place.list != number) {
                 self.void_round(now, task, RoundEnd::Returned, Remains::Gone);
             }
@@ -234,7 +235,7 @@ impl Controller {
             if is_ahead(record, id) {
                 self.void_round(now, task, RoundEnd::Returned, Remains::Gone);
             } else {
-                // A report on it has overtaken that on the task before.
+                // A report on it has overtaken the report on the task before it.
                 self.void_round(now, task, RoundEnd::Lost, Remains::Unknown(now.mono));
             }
         }
@@ -297,7 +298,7 @@ fn expected(record: &TaskRecord, learnt: Option<Duration>) -> Option<Duration> {
 }
 
 impl Controller {
-    /// Every task ahead is in the list of its agent, whose own task it follows.
+    /// Checks that each task ahead is in the list of its agent, behind the agent's own task.
     pub(crate) fn check_lists(&self) {
         for (id, agent) in self.fleet.iter() {
             let Some(list) = &agent.list else { continue };

@@ -17,8 +17,8 @@ pub(crate) struct Parked {
     warm: BTreeMap<ToolName, Lists>,
 }
 
-/// An agent that can run a task: whether its tool is cold there, the size of its offer, its number, and its id. The smallest gets the
-/// task.
+/// An agent that can run a task: whether its tool is cold there, the size of its offer, its number, and its id. The smallest one
+/// gets the task.
 pub(crate) type Suited<'a> = (bool, (usize, bool), u64, &'a AgentId);
 
 impl Lists {
@@ -86,9 +86,10 @@ impl Parked {
         self.all.0.keys().copied()
     }
 
-    /// The agent with these tools for a task with this one and these requirements: among those that have the tool warm, if
-    /// there is one, else among all; there, among those with the fewest tags, and simple ones if possible, the one that has
-    /// waited longest. Specialised agents thus stay free for the tasks that need them. `host_of` names the machine of an agent.
+    /// The best agent with these tools for a task with this tool and these requirements. Only agents that have the tool warm are
+    /// considered, if one of them is suited. Of these, the agent with the fewest tags is best, simple ones first, and among equal
+    /// ones the agent that has waited longest. So specialised agents stay free for the tasks that need them. `host_of` names the
+    /// machine of an agent.
     pub(crate) fn best(
         &self,
         set: SetId,

@@ -12,7 +12,7 @@
 //!
 //! | an agent that | has, as far as the controller knows |
 //! |---|---|
-//! | has just sent its first message | every tool, or the tools in its heartbeat |
+//! | has only sent its first message | every tool, or the tools in its heartbeat |
 //! | reports another list | that list |
 //! | reports -129 | not that tool, until it reports a list again |
 //! | reports that a run has started | also the tool of that run |
@@ -23,8 +23,8 @@
 //! again; and after [`TaskRecord::PAST_ROUNDS_MAX`] rounds of that kind it ends. These rounds draw on no budget of the
 //! task.
 //!
-//! A submit with `__REQUIRE_TOOL__` true, and that of a graph, is refused while its tool is certain to be nowhere, with the name that was
-//! probably meant. Any other submit is accepted, and its task ends with -129.
+//! A submit with `__REQUIRE_TOOL__` true, and every submit of a graph, is refused while its tool is certain to be nowhere. The
+//! refusal suggests the name that was probably meant. Any other submit is accepted, and its task ends with -129.
 
 use std::sync::Arc;
 
@@ -61,8 +61,8 @@ impl Controller {
         }
     }
 
-    /// The tools of an agent, without commands if it may not have any. Then its list stays unknown: the agent repeats it, and may
-    /// have commands when it comes another way.
+    /// Sets the tools of an agent, without commands if it may not have any. In that case the number of its list is not kept. So the
+    /// agent repeats the list, and may get commands when it connects another way.
     fn give_tools(&mut self, now: Now, sender: &Sender, set: ToolSet, generation: Option<u64>) {
         let Sender { agent, session, may_have_commands } = sender;
         if *may_have_commands || !set.has_text_for_a_shell() {
@@ -82,7 +82,7 @@ impl Controller {
         self.set_tools(now, id, ToolSet::every(), None);
     }
 
-    /// The number of the list that is known of an agent, for the answer to it.
+    /// The number of the known list of an agent, for the answer to it.
     pub(crate) fn known_tools(&self, id: &AgentId) -> Option<u64> {
         self.fleet.get(id)?.tools?.generation
     }
@@ -157,7 +157,7 @@ impl Controller {
             return false;
         }
         let is_killed = record.kill.is_some();
-        // An agent may report again and again a tool that it does not find.
+        // An agent may keep reporting a tool that it then does not find.
         let tries = record.past.iter().filter(|past| past.end == RoundEnd::NoTool).count();
         let is_tried = tries >= TaskRecord::PAST_ROUNDS_MAX;
         let tool = record.tool.clone();
@@ -179,9 +179,9 @@ impl Controller {
         }
     }
 
-    /// Refuses a submit that requires its tool, if the tool is certain to be nowhere: the controller does not hold it, an agent is
-    /// present, and each reports its tools, without this one. `place` names the step; `subject` is a graph or a task, which the sentence
-    /// says to submit again.
+    /// Refuses a submit that requires its tool, if the tool is certain to be nowhere: the controller does not hold it, at least one
+    /// agent is present, and each present agent reports its tools without this one. `place` names the step. `subject` is a graph or
+    /// a task, which the sentence says to submit again.
     pub(crate) fn check_tool(&self, tool: &ToolName, place: &str, subject: &str) -> Result<(), Refusal> {
         let sets = &self.queue.sets;
         if !tool.is_archive() || sets.is_known(tool) || !sets.are_all_told() {

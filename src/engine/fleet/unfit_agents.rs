@@ -17,7 +17,7 @@ use api::wire::requests::report::Report;
 use base::journal::Severity;
 use base::{AgentId, ExitCode, IncidentKind, Now, Phase, Requirements, RoundEnd, RunResult, TaskCommand, TaskRecord};
 
-/// The least time between two incidents about one full disk.
+/// The minimum time between two incidents about the same full disk.
 const TELL_AGAIN: Duration = Duration::from_secs(60);
 
 impl Controller {
@@ -44,7 +44,8 @@ impl Controller {
             needs.avoided_hosts.insert(self.fleet.host(agent));
         }
         let sets = &self.queue.sets;
-        // A drained agent takes tasks again some day, as for a task that finds all agents drained.
+        // A drained agent counts, because it takes tasks again some day. The task waits for it, as it does when all agents are
+        // drained.
         let is_elsewhere = self.fleet.all_drained_or_with(&needs, |set| sets.has(set, &record.tool)).next().is_some();
         self.archives.reads.end(agent);
         trouble.into_iter().for_each(|sentence| self.tell_of_disk(now, agent, sentence));
@@ -70,7 +71,7 @@ impl Controller {
     }
 }
 
-/// Says at which agent it was, and what helps there.
+/// Adds the name of the agent and the remedy to the sentence.
 fn name_agent(result: &mut RunResult, end: RoundEnd, agent: &AgentId) {
     (result.exit_code, result.error) = match end {
         RoundEnd::NotHere => (TaskCommand::NOT_STARTED, format!("agent {agent} {}", result.error)),

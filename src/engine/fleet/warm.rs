@@ -5,12 +5,12 @@
 //!
 //! | a task whose tool stays | goes to |
 //! |---|---|
-//! | agents wait that may have it, and one of them has the tool warm | that one ([`super::parked`]) |
-//! | none of those, and as many busy ones have it warm as such tasks wait | one of those, unless another takes it after `STAY_WAIT_MAX` |
+//! | agents wait that may run it, and one of them has the tool warm | that one ([`super::parked`]) |
+//! | no such agent waits, but at least as many busy agents have it warm as such tasks wait | one of those, unless another takes it after `STAY_WAIT_MAX` |
 //!
-//! An agent either takes its best task or stays idle: it never takes a later task and leaves an earlier one, which might then wait for
-//! the end of both agents. It stays idle only if it would leave every task that it could take, and none of them has waited for longer
-//! than `STAY_WAIT_MAX` since its submit. So the order of the tasks is that of the queue, and no task waits for a warm tool beyond that
+//! An agent either takes its best task or stays idle. It never takes a later task and leaves an earlier one, which might then find
+//! both agents busy. It stays idle only if it would leave every task that it could take, and none of them has waited for longer
+//! than `STAY_WAIT_MAX` since its submit. So the order of the tasks is that of the queue. No task waits for a warm tool beyond that
 //! time while an agent that could run it is idle, whatever becomes of the agent that has the tool.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -22,25 +22,25 @@ use crate::Controller;
 use crate::turn::effect::Timer;
 use base::{AgentId, Mono, Now, PhaseTimes, RunResult, TaskId, ToolName};
 
-/// Tools that count as warm at one agent: each is a process in its memory.
+/// Maximum number of tools that count as warm at one agent: each is a process in its memory.
 const TOOLS_MAX: usize = 64;
 
-/// The submits of this part of `STAY_WAIT_MAX` count as simultaneous, so that many of them cost few deadlines.
+/// Submits within `STAY_WAIT_MAX` divided by this count as simultaneous, so that many of them cost few deadlines.
 const SHARE: u32 = 16;
 
 #[derive(Debug, Default)]
 pub(crate) struct Warm {
     /// The tools that stay at an agent that is not lost.
     tools: BTreeMap<ToolName, WarmTool>,
-    /// The first of the tasks that were submitted together, oldest first. A task that is not older than the first one of all is
-    /// young.
+    /// The first task of each group of simultaneous submits, oldest group first. A task is young if it is not older than the very
+    /// first of these.
     young: VecDeque<(Mono, TaskId)>,
 }
 
 #[derive(Debug, Default)]
 struct WarmTool {
     agents: BTreeSet<AgentId>,
-    /// The moving average of the times of runs that found it running.
+    /// Moving average of the durations of runs that found the tool running.
     usual: Option<Duration>,
 }
 
@@ -86,7 +86,7 @@ impl Fleet {
 }
 
 impl Controller {
-    /// A run has ended: its tool stays at the agent, unless the end of the run was that of the tool.
+    /// A run has ended. Its tool stays at the agent, unless it ended with the run.
     pub(crate) fn learn_warm(&mut self, task: TaskId, times: PhaseTimes, result: &RunResult) {
         let (Some(was_warm), Some(record)) = (result.warm, self.tasks.get(task)) else { return };
         let Some(run) = record.assignment() else { return };
@@ -113,7 +113,7 @@ impl Controller {
         }
     }
 
-    /// The oldest of the young tasks are young no more. The end of the event hands them out.
+    /// The oldest of the young tasks stop being young. The end of the event hands them out.
     pub(crate) fn end_youth(&mut self, now: Now) {
         let max = self.settings.stay_wait_max;
         while self.fleet.warm.young.pop_front_if(|(at, _)| *at + max <= now.mono).is_some() {}
@@ -125,12 +125,12 @@ impl Controller {
         }
     }
 
-    /// A task is left to another agent for a bounded time.
+    /// Checks that a task is left to another agent for a bounded time only.
     pub(crate) fn check_young(&self) {
         assert!(self.fleet.warm.young.is_empty() || self.turn.has_timer(&Timer::Young), "a task is young for ever");
     }
 
-    /// Whether this agent stays idle although it could take a task, the first of which is this one.
+    /// Whether this agent stays idle although it could take tasks, of which `first` is the best one.
     pub(crate) fn stays_idle(&self, id: &AgentId, agent: &Agent, first: TaskId) -> bool {
         let is_cold = |task| self.tasks.get(task).is_some_and(|record| !agent.about.warm.contains(&record.tool));
         let is_left = |task| is_cold(task) && self.is_left(task);
@@ -138,8 +138,8 @@ impl Controller {
         is_left(first) && others.all(|(task, needs)| !agent.can_run(id, needs, |_| true) || is_left(task))
     }
 
-    /// Whether an idle agent without the tool of this task leaves it to one that has the tool warm and is busy: one task to each of
-    /// those, so that more of them start the tool elsewhere at once.
+    /// Whether an idle agent without the tool of this task leaves it to a busy one that has the tool warm. Each of those is left
+    /// one task, so that any further task starts the tool elsewhere at once.
     pub(crate) fn is_left(&self, task: TaskId) -> bool {
         let Some((_, first_young)) = self.fleet.warm.young.front() else { return false };
         let Some(record) = self.tasks.get(task).filter(|record| record.id >= *first_young) else { return false };
@@ -151,7 +151,7 @@ impl Controller {
             agent.is_some_and(|agent| !agent.drained && agent.can_run(id, needs, has))
         };
         let Some((count, oldest)) = self.queue.ready_alike(needs, &record.tool) else { return false };
-        // One of a lower priority may have waited for longer behind it.
+        // A task of a lower priority may have waited longer behind it.
         oldest >= *first_young && known.agents.iter().filter(|id| comes(id)).take(count).count() == count
     }
 }

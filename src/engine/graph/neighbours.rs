@@ -49,7 +49,7 @@ impl InputSources {
 }
 
 impl Neighbours {
-    /// Counts the connections of a step, as the other steps are.
+    /// Counts the connections of a step by the present states of the other steps.
     pub(super) fn count(graph: &Graph, step: StepIndex, state: impl Fn(StepIndex) -> StepState) -> Self {
         let plan = graph.step(step);
         let mut counted = Self::default();
@@ -82,7 +82,7 @@ impl Neighbours {
     }
 }
 
-/// The state of a downstream step from which on it lets the upstream step go: behind a sub input, when that has been processed.
+/// The state in which a downstream step lets its upstream step go. A sub input has been processed as soon as its step is PREPARED.
 pub(super) const fn releases(is_sub: bool) -> StepState {
     if is_sub { StepState::Prepared } else { StepState::Completed }
 }

@@ -44,12 +44,12 @@ pub struct Step {
     pub outputs: Vec<Output>,
     /// Its main tasks.
     pub main: MainTasks,
-    /// Whether it is told to end early when all its downstream steps end.
+    /// Whether the step is told to end early when all its downstream steps end.
     pub propagates: bool,
 }
 
 impl Step {
-    /// Whether it hands its inputs on, without tasks.
+    /// Whether the step hands its inputs on, without tasks.
     #[must_use]
     pub fn is_exchange(&self) -> bool {
         self.main == MainTasks::Exchange
@@ -183,7 +183,7 @@ impl Graph {
 
     /// The names of the steps of one circle, in the direction of the data.
     fn circle(&self) -> Option<Vec<StepName>> {
-        // Steps without an upstream step are taken away, again and again; the others are in a circle or behind one.
+        // Steps without an upstream step are removed repeatedly. The remaining ones are in a circle or behind one.
         let mut waits_for: Vec<usize> = self.indexes().map(|step| self.upstream(step).count()).collect();
         let mut free: Vec<StepIndex> = self.indexes().filter(|step| waits_for[step.at()] == 0).collect();
         while let Some(step) = free.pop() {
@@ -214,7 +214,7 @@ fn main_tasks(step: &StepDocument) -> MainTasks {
         (Work::Exchange, _) => MainTasks::Exchange,
         (Work::Tasks(_), TaskCount::Number(count)) => MainTasks::Number(*count),
         (Work::Tasks(_), TaskCount::PerPartition(name)) => {
-            // The reader of the document has found the input.
+            // The reader of the document has checked that the input exists.
             let at = step.inputs.iter().position(|port| port.name == *name).unwrap_or_default();
             MainTasks::PerPartition(u32::try_from(at).unwrap_or(u32::MAX))
         }
@@ -242,7 +242,7 @@ fn no_such_output(upstream: &StepDocument, step: &StepDocument, port: &Port, sou
     Refusal::new(Code::BadField, message)
 }
 
-/// Steps of a circle that a sentence names.
+/// Maximum number of steps of a circle that a sentence names.
 const SHOWN_STEPS_MAX: usize = 20;
 
 fn circular(circle: &[StepName]) -> Refusal {

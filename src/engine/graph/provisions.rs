@@ -1,7 +1,7 @@
-//! The locations that main tasks have announced, and what the inputs of a step get of them.
+//! The locations that main tasks have announced, and which of them each input of a step gets.
 //!
-//! The order is that of the document, then of the upstream tasks, then of each task's announcements. It does not depend on the
-//! order of time.
+//! They are in the order of the document, then of the upstream tasks, then of each task's announcements. The time of an
+//! announcement does not matter.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,19 +51,19 @@ impl Provisions {
         Some(u32::try_from(announced.locations.len() - 1).unwrap_or(u32::MAX))
     }
 
-    /// The location of a partition; that of an empty one is the empty text.
+    /// The location of a partition; the empty text for an empty partition.
     fn location(&self, partition: Partition) -> Arc<str> {
         let announced = self.by_task.get(&(partition.output, partition.task));
         announced.and_then(|announced| announced.locations.get(partition.number as usize)).cloned().unwrap_or_default()
     }
 
-    /// What an output has provided.
+    /// Adds the locations that an output has provided.
     fn of_output(&self, scheduler: &Scheduler, output: OutputId, found: &mut Vec<Arc<str>>) {
         let mut outputs = vec![output];
         while let Some(output) = outputs.pop() {
             let plan = scheduler.graph().step(output.step);
             if plan.is_exchange() {
-                // The last one is taken from the list first.
+                // The list is a stack, so the sources are pushed in reverse order.
                 let sources = plan.inputs.iter().flat_map(|input| &input.sources);
                 outputs.extend(sources.rev());
                 continue;
@@ -78,7 +78,7 @@ impl Provisions {
         }
     }
 
-    /// What a task finds: for each input its locations. A task that prepares an input finds that one alone.
+    /// The locations that a task finds at each input. A task that prepares an input finds those of that input alone.
     pub(super) fn of_slot(&self, scheduler: &Scheduler, slot: StepTask) -> Vec<(InputId, Vec<Arc<str>>)> {
         let wanted = |input: &u32| match slot.role {
             TaskRole::Main => true,

@@ -1,8 +1,8 @@
 //! One graph from its submit to its end: the scheduler, the announced locations, and the status of the whole.
 //!
-//! Everything that happens to a graph enters as a [`GraphEvent`]. If it changes anything, it comes out again as a
-//! [`GraphEntry`], which the owner stores. The entries of a graph, applied in their order, make the same run again: the same
-//! states, the same numbers of tasks and partitions, and the same numbers of changes. So nothing else has to be stored.
+//! Everything that happens to a graph enters as a [`GraphEvent`]. If it changes anything, it comes out again as a [`GraphEntry`],
+//! which the owner stores. The entries of a graph, applied in their order, rebuild the same run: the same states, the same numbers
+//! of tasks and partitions, and the same numbers of changes. So nothing else has to be stored.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::provisions::Provisions;
 use super::scheduler::{Effect, Scheduler};
 use base::{GraphEntry, GraphEvent, GraphStatus, StepIndex, StepState, StepTask, TaskEnd, TaskRole, Wall};
 
-/// What the owner of a graph must do next, in order.
+/// An instruction to the owner of a graph; the order matters.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GraphEffect {
@@ -24,7 +24,7 @@ pub enum GraphEffect {
     Kill(StepTask),
     /// This task will not be started, or has to be removed before it is.
     Drop(StepTask),
-    /// Tell of this change.
+    /// Report this change.
     Changed(StatusChange),
 }
 
@@ -45,7 +45,7 @@ pub struct GraphRun {
     scheduler: Scheduler,
     provisions: Provisions,
     effects: VecDeque<GraphEffect>,
-    /// The end that the graph comes to, and its reason, once that is known.
+    /// The end that the graph will have, and its reason, once that is known.
     verdict: Option<(GraphStatus, Arc<str>)>,
     ended_at: Option<Wall>,
     /// The moments at which each step reached each state, by the order of [`StepState::ALL`].
@@ -80,8 +80,8 @@ impl GraphRun {
         run
     }
 
-    /// Begins a graph again and applies its stored entries, with the `partitions_max` that it was accepted with: another one
-    /// could make another run of them. Its effects are the tasks that have started and not ended, each once, as
+    /// Begins a graph again and applies its stored entries. `partitions_max` must be the limit with which it was accepted, because
+    /// another limit could lead to a different run. Its effects are the tasks that have started and not ended, each once, as
     /// [`GraphEffect::Start`]: the owner has stored some of these tasks, and starts the others.
     #[must_use]
     pub fn restore(
@@ -100,9 +100,8 @@ impl GraphRun {
         run
     }
 
-    /// Something has happened. `has_not_begun` says of a task that it has no run, so that it can be removed at once. Returns the
-    /// next entry, which must be stored before anything that follows from it leaves; `None` if the event comes too late to
-    /// change anything.
+    /// Something has happened. `has_not_begun` tells whether a task has no run, so that it can be removed at once. Returns the next
+    /// entry, which must be stored before any of its consequences leaves; `None` if the event comes too late to change anything.
     #[must_use]
     pub fn handle(
         &mut self,
@@ -151,13 +150,13 @@ impl GraphRun {
         }
     }
 
-    /// Whether it comes to an end: nothing more of it starts.
+    /// Whether the graph is ending: nothing more of it starts.
     #[must_use]
     pub const fn is_ending(&self) -> bool {
         self.verdict.is_some()
     }
 
-    /// Whether there is no effect.
+    /// Whether no effect is left.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         self.effects.is_empty()
@@ -187,7 +186,7 @@ impl GraphRun {
         &self.times[step.at()]
     }
 
-    /// What a task finds: for each of its inputs the locations.
+    /// The locations that a task finds at each of its inputs.
     #[must_use]
     pub fn inputs(&self, slot: StepTask) -> Vec<(InputId, Vec<Arc<str>>)> {
         self.provisions.of_slot(&self.scheduler, slot)
@@ -237,7 +236,7 @@ impl GraphRun {
         }
     }
 
-    /// What a task provides counts if it has succeeded, or was told to end.
+    /// The locations of a task count if it has succeeded, or was told to end.
     fn end(&mut self, slot: StepTask, end: &TaskEnd) {
         let was_told = self.scheduler.state(slot.step) >= StepState::Completing;
         match end.failure.as_ref().filter(|_| !was_told) {
@@ -252,7 +251,7 @@ impl GraphRun {
         self.scheduler.handle_ended(slot, true);
     }
 
-    /// The graph comes to this end, unless it comes to another one already.
+    /// Ends the graph in this way, unless it is already ending in another.
     fn stop(&mut self, status: GraphStatus, why: &Arc<str>) {
         if self.verdict.is_none() {
             self.verdict = Some((status, Arc::clone(why)));
@@ -295,7 +294,7 @@ impl GraphRun {
 
     fn change(&mut self, at: Wall, step: StepIndex, state: StepState) {
         let times = &mut self.times[step.at()];
-        // The last one that it has reached.
+        // The last state that the step has reached.
         let before = times.iter().rposition(Option::is_some).unwrap_or_default();
         self.counts[before] -= 1;
         self.counts[state as usize] += 1;

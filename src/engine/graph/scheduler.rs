@@ -12,17 +12,17 @@ use super::plan::{Graph, InputId, MainTasks, OutputId};
 use super::slots::{Partition, Slots};
 use base::{PortActivity, StepIndex, StepState, StepTask, TaskRole};
 
-/// What the owner of a scheduler must do next, in order.
+/// An instruction to the owner of a scheduler; the order matters.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Start this task; with the partition that it is for, if its step has a task for each.
+    /// Start this task, for this partition if its step has a task for each partition.
     Start(StepTask, Option<Partition>),
     /// End this task early. Its end comes back as an event.
     End(StepTask),
-    /// Tell of a step that it is in this state.
+    /// Report that a step is in this state.
     Changed(StepIndex, StepState),
-    /// More partitions are announced by this step, or reach it, than a graph may have. Nothing more starts.
+    /// A step announces more partitions, or more of them reach it, than a graph may have. Nothing more starts.
     Excess(StepIndex),
     /// All steps are DEACTIVATED.
     Done,
@@ -51,7 +51,7 @@ pub struct Scheduler {
     /// Partitions that may still reach a step.
     partitions_left: usize,
     is_stopped: bool,
-    /// Connections that changes of state have looked at.
+    /// Number of connections that changes of state have looked at.
     #[cfg(test)]
     pub(super) looks: u64,
 }
@@ -71,17 +71,17 @@ struct StepRun {
     main: Slots,
     /// Whether it was told to end before its main tasks were created.
     is_cut_short: bool,
-    /// The partitions for its tasks, if it has one for each.
+    /// The partitions for its tasks, if the step has a task for each.
     partitions: Vec<Partition>,
-    /// Whether a partition has passed it, if it is an exchange.
+    /// Whether a partition has passed the step, if it is an exchange.
     has_passed: bool,
     /// For each output, whether a task has announced something there, even nothing.
     provided: Vec<bool>,
 }
 
 impl Scheduler {
-    /// A graph whose steps are all CREATED. At most `partitions_max` partitions may reach its exchanges and the steps with a
-    /// task for each.
+    /// A graph whose steps are all CREATED. At most `partitions_max` partitions may reach its exchanges and the steps with a task
+    /// for each partition.
     #[must_use]
     pub fn new(graph: Arc<Graph>, partitions_max: usize) -> Self {
         let run = |step| {
@@ -170,8 +170,8 @@ impl Scheduler {
         true
     }
 
-    /// A main task has announced `count` more partitions on an output, where it had announced `first` before. With 0, it says
-    /// that it has none for this output. False if the step has ended, or has no such output.
+    /// A main task has announced `count` more partitions on an output, on which it had announced `first` before. A `count` of 0
+    /// says that it has none for this output. False if the step has ended, or has no such output.
     pub fn handle_providing(&mut self, output: OutputId, task: u32, first: u32, count: u32) -> bool {
         let run = &mut self.steps[output.step.at()];
         if run.state >= StepState::Completed || self.is_stopped {
@@ -189,7 +189,7 @@ impl Scheduler {
         true
     }
 
-    /// The number of main tasks of a step, and those that ended after a start.
+    /// The number of main tasks of a step, and the numbers of those that ended after a start.
     pub(super) fn main_tasks(&self, step: StepIndex) -> (u32, impl Iterator<Item = u32>) {
         let main = &self.steps[step.at()].main;
         (main.len(), main.completed())
@@ -260,7 +260,7 @@ impl Scheduler {
         }
     }
 
-    /// Whether an effect still means something. A step whose tasks could all be removed at once was never COMPLETING.
+    /// Whether an effect is still wanted. A step whose tasks could all be removed at once was never COMPLETING.
     fn is_due(&self, effect: Effect) -> bool {
         match effect {
             Effect::End(slot) => self.is_running(slot),

@@ -2,14 +2,14 @@
 
 use super::plan::OutputId;
 
-/// A part of what an output provides: the `number`-th that a main task announced there.
+/// A part of the data that an output provides: the `number`-th that a main task announced there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Partition {
     /// The output of the step whose task announced it.
     pub output: OutputId,
     /// The number of the task.
     pub task: u32,
-    /// Its number among those of the task and the output, from 0.
+    /// Its number among the partitions of that task and output, from 0.
     pub number: u32,
 }
 
@@ -27,7 +27,7 @@ enum TaskState {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Slots {
     states: Vec<TaskState>,
-    /// Slots below this number are not uninitialized.
+    /// No slot below this number is uninitialized.
     begun: u32,
     running: u32,
 }
@@ -54,13 +54,13 @@ impl Slots {
         Some(number)
     }
 
-    /// The tasks that have not started never do.
+    /// The tasks that have not started never will.
     pub(super) fn drop_rest(&mut self) {
         self.states[self.begun as usize..].fill(TaskState::Dropped);
         self.begun = self.len();
     }
 
-    /// A task has ended. False if it was not running. A task that was removed before it ran is as one that was never started.
+    /// A task has ended. False if it was not running. A task that was removed before it ran counts as never started.
     pub(super) fn end(&mut self, number: u32, has_run: bool) -> bool {
         let Some(state @ TaskState::Running) = self.states.get_mut(number as usize) else { return false };
         *state = if has_run { TaskState::Completed } else { TaskState::Dropped };

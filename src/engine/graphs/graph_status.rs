@@ -1,8 +1,8 @@
 //! The pushed and published changes of step graphs: every change, in order, for each address.
 //!
 //! A graph of 10,000 steps changes 50,000 times, often at once, and an address has room for fewer pushes. So the changes wait here,
-//! in a line for each address, and go to the pushes only as these have room for them. Changes without an address are only
-//! published, a slice in each turn.
+//! in a line for each address, until the pushes have room for them. Changes without an address are only published, a slice in each
+//! turn.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ struct Line {
 }
 
 impl Line {
-    /// Changes that may leave, if their address has room for so many pushes.
+    /// Number of changes that may leave, if their address has room for `room` pushes.
     fn allowed(&self, room: usize) -> usize {
         room.min(SLICE).saturating_sub(self.leaving).min(self.waiting.len())
     }
@@ -72,7 +72,8 @@ impl Controller {
         }
     }
 
-    /// The controller stops: the pushes that have no room for all changes drop the oldest.
+    /// The controller stops: all changes leave. If the pushes to an address have no room for all of them, the oldest ones are
+    /// dropped.
     pub(crate) fn flush_graph_statuses(&mut self) {
         for line in self.graphs.statuses.lines.values_mut() {
             line.leaving += line.waiting.len();

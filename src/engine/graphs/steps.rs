@@ -1,15 +1,15 @@
-//! The tasks of step graphs: how the effects of a graph become tasks, and the ends of tasks events of their graph.
+//! The tasks of step graphs: how the effects of a graph become tasks, and how the ends of tasks become events of their graph.
 //!
 //! | event | consequence |
 //! |---|---|
-//! | a graph starts a task | a task record, as of any submit |
+//! | a graph starts a task | a task record, as for any submit |
 //! | it drops a task | the task ends as SKIPPED, or as KILLED if the graph ends |
 //! | a step is told to end early | its runs are told to finish; a task that waits for its next round ends |
 //! | the graph ends | its runs are killed |
 //! | a task has ended for good | an event of its graph, stored in the same commit as the end of the task |
 //!
-//! One event may start any number of tasks, so effects are carried out in slices ([`crate::graphs`]). They are not stored: a restart
-//! finds by the entries of a graph which tasks must be there, and starts those that are missing.
+//! One event may start any number of tasks, so effects are carried out in slices ([`crate::graphs`]). Effects are not stored. After
+//! a restart, the entries of a graph tell which tasks must exist, and the missing ones are started.
 
 use std::sync::Arc;
 
@@ -144,7 +144,7 @@ impl Controller {
         }
     }
 
-    /// What the agent of a task of a step must know.
+    /// The context of a step that the agent of one of its tasks needs.
     pub(crate) fn step_context(&mut self, task: TaskId) -> Option<Arc<StepContext>> {
         let place = self.tasks.get(task)?.place()?.clone();
         let graph = self.graphs.get_mut(place.graph)?;
@@ -198,7 +198,7 @@ impl Controller {
         self.graphs.statuses.push(GraphChange { graph: id, seq, step, status, reason, address });
     }
 
-    /// A graph has ended: nothing of it is left to do.
+    /// A graph has ended: nothing is left to do for it.
     fn end_graph(&mut self, now: Now, id: GraphId) {
         if let Some(pins) = self.graphs.note_end(id) {
             self.unpin_all(now, &pins);
@@ -220,7 +220,7 @@ impl Controller {
     }
 
     /// A submit of a graph could not be stored, and its submitter has not been told that it was accepted. True if the graph is
-    /// removed; a graph of which an agent may have a task stays, and its submitter must wait.
+    /// removed. If an agent may have one of its tasks, the graph stays, and its submitter must wait.
     pub(crate) fn handle_graph_unstored(&mut self, now: Now, id: GraphId, duplicate: bool) -> bool {
         let Some(graph) = self.graphs.get(id) else { return true };
         let tasks: Vec<TaskId> = graph.tasks.values().copied().collect();
@@ -239,7 +239,8 @@ impl Controller {
         true
     }
 
-    /// Continues after a restart: tasks end that must not run, and ends that the entries of their graph do not have are added.
+    /// Continues after a restart: ends the tasks that must not run, and adds the ends that are missing in the entries of their
+    /// graph.
     pub(crate) fn restore_graphs(&mut self, now: Now) {
         self.end_orphans(now);
         let ids: Vec<GraphId> = self.graphs.iter().map(|graph| graph.id).collect();

@@ -6,10 +6,11 @@ use api::wire::requests::agents::AgentState;
 use base::{AgentId, Phase};
 
 impl Controller {
-    /// Whether nothing is left to do: every task and graph has ended, and every end that awaits a confirmation has it. An agent that
-    /// is none of the service itself, as `is_own` knows, may be there for tasks to come.
+    /// Whether nothing is left to do: every task and graph has ended, and every end that awaits a confirmation has got it. An agent
+    /// that does not belong to the service itself, as `is_own` tells, keeps the service going unless it is lost, because it may be
+    /// there for tasks to come.
     ///
-    /// A gate, a drained agent and a held job are stored, so they keep no service.
+    /// Gates, drained agents and held jobs are stored, so they do not keep a service from ending.
     #[must_use]
     pub fn is_idle(&self, is_own: impl Fn(&AgentId) -> bool) -> bool {
         let unfinished: usize = Phase::ALL

@@ -5,8 +5,9 @@
 //! | the controller starts from a backup, or on another machine | the waiting tasks that it has found do not start for two loss times. An agent that names a run of one of them keeps it, in the later round of the two; the numbers of pushes leave a gap |
 //! | an agent has served under a newer epoch of this service, or under another start with the same epoch | the agent is not registered, and this controller gives out no tasks and accepts none: another controller has its agents |
 //!
-//! What the backup did not have is gone, and tasks that have ended since may run again; the log and the incidents say so. Copies of
-//! one store that no agent has met both of are not noticed: each of them runs its tasks with the agents that know only it.
+//! Changes that the backup does not have are lost, and tasks that have ended since may run again. The log and the incidents say so.
+//! Copies of one store go unnoticed unless some agent has met both. Each copy runs its tasks with the agents that know only that
+//! copy.
 
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ use base::{
     AgentId, Epoch, IncidentKind, KnownEpoch, Now, Phase, PhaseTimes, Round, RoundEnd, TaskId, TaskRecord, Wall, span,
 };
 
-/// Pushes that a newer controller may have made of a task, and this one does not know of.
+/// The number of pushes of one task that a newer controller may have made, unknown to this one.
 const PUSHES_SKIPPED: u32 = 1_000;
 
 /// The start of a controller, and the age of its store.
@@ -46,7 +47,7 @@ impl Start {
 }
 
 impl Controller {
-    /// The epoch of this start, and why it is not that which follows the last one, if it is not.
+    /// Sets the epoch of this start. `raised` says why it is not the one that follows the last, if so.
     pub(crate) fn begin_epoch(&mut self, now: Now, epoch: Option<Epoch>, raised: Option<String>) {
         let start = &mut self.mode.start;
         (start.at, start.epoch, start.is_from_elsewhere) = (now.wall, epoch, raised.is_some());
@@ -60,7 +61,7 @@ impl Controller {
         self.turn.incident(Severity::Warn, IncidentKind::StoreFromElsewhere, line);
     }
 
-    /// The time in which agents name the runs that a store from elsewhere does not know.
+    /// The time that agents get to name the runs that a store from elsewhere does not know.
     fn claim_time(&self) -> Duration {
         self.settings.lost_after * 2
     }
@@ -98,7 +99,7 @@ impl Controller {
         Some(Reply::Heartbeat(Heard { epoch: Some(epoch), ..Heard::of(self.mode.start.id) }))
     }
 
-    /// An agent names a run of a task that a store from elsewhere has in an earlier round, or waiting: it is as the agent says.
+    /// An agent names a run of a task that a store from elsewhere has in an earlier round, or waiting. The agent is believed.
     pub(crate) fn believe(&mut self, now: Now, id: &AgentId, (named, round): (TaskId, Round)) {
         if !self.mode.start.is_from_elsewhere || named > self.tasks.restored_max() {
             return;

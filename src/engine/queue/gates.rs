@@ -132,7 +132,8 @@ impl Gates {
         }
         needs.gates.iter().find_map(|name| {
             let gate = &self.gates.get(name)?.gate;
-            // Until it is reopened: an opening by a clock that is set back later would last in the open lines.
+            // A closed gate stays closed until [`Self::reopen`]. If the clock alone opened it and were then set back, its lines
+            // would stay open.
             let closed = gate.settings().closed_until.map(GateVerdict::Closed);
             let verdict = closed.unwrap_or_else(|| gate.verdict(now).0);
             (verdict != GateVerdict::Open).then(|| (name.clone(), verdict))

@@ -12,7 +12,7 @@ impl Queue {
         for line in self.lines.values_mut() {
             line.lanes.tool_has_changed(tool, &self.sets);
         }
-        // Heads can change for sets that serve the lane no more, so a narrower update does not suffice.
+        // Heads can change for sets that no longer serve the lane, so a narrower update does not suffice.
         let all: Vec<_> = self.lines.keys().cloned().collect();
         for needs in all {
             self.refresh(now, &needs, None);

@@ -8,9 +8,8 @@
 //! The lane of commands is served by the first kind of sets only: an agent either knows the built-in operation or does not,
 //! and its folder does not change that.
 //!
-//! A choice of a task looks at one head per line, however many tools there are. A change of a head costs O(log n) for each
-//! set that serves its lane. A set that comes or goes costs a look at all lanes, which happens when agents or tools come
-//! and go.
+//! A choice of a task looks at one head per line, however many tools there are. A change of a head costs O(log n) for each set that
+//! serves its lane. Only when a set comes or goes, with an agent or a tool, are all lanes looked at.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -226,7 +225,7 @@ impl Lane {
         self.ready.first().copied()
     }
 
-    /// The head has changed, for all servers.
+    /// The head has changed. Updates it for all servers.
     fn set_head(&self, heads: &mut BTreeMap<SetId, BTreeSet<Place>>, before: Option<Place>) {
         for set in &self.servers {
             let heads = heads.entry(*set).or_default();

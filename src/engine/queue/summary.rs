@@ -9,7 +9,8 @@ impl Queue {
         self.lines.values().map(|line| line.lanes.len()).sum()
     }
 
-    /// For each tool and each requirement: the first task that could start but for its gates and agents, and the number of them.
+    /// For each tool and each requirement: the first task that could start but for its gates and agents, and the number of such
+    /// tasks.
     pub(crate) fn heads(&self) -> impl Iterator<Item = (TaskId, usize)> {
         self.lines.values().flat_map(|line| line.lanes.ready())
     }
@@ -19,7 +20,7 @@ impl Queue {
         self.lines.values().filter_map(|line| line.lanes.oldest()).min()
     }
 
-    /// The number of tasks that start at a moment of their own, and the first of them.
+    /// The number of tasks that start at a certain moment, and the first of them.
     pub(crate) fn delays(&self) -> (usize, Option<(Wall, TaskId)>) {
         (self.delayed.len(), self.delayed.first().copied())
     }

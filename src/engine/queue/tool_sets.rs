@@ -1,5 +1,5 @@
-//! The different tool sets of the agents, each stored once. Agents with equal sets share its number, so that the choice of
-//! a task depends on the set and not on the agent. A fleet with one tools folder is one set.
+//! The different tool sets of the agents, each stored once. Agents with equal sets share its number, so that the choice of a task
+//! depends on the set and not on the agent. A fleet with one tools folder has a single set.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use base::{ToolName, ToolSet};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SetId(u64);
 
-/// Names in all sets together, about 100 bytes each. An agent beyond this is assumed to have every tool.
+/// Maximum number of names in all sets together, about 100 bytes each. An agent beyond this is assumed to have every tool.
 const NAMES_MAX: usize = 1_000_000;
 
 #[derive(Debug)]
@@ -122,7 +122,8 @@ impl ToolSets {
         !self.live.is_empty() && self.live.iter().copied().all(is_told)
     }
 
-    /// The tools of present agents and of the controller, one several times if several of them have it.
+    /// The tools of present agents and of the controller. A tool appears once for each set that has it, and once if the controller
+    /// holds it.
     pub(crate) fn names(&self) -> impl Iterator<Item = &ToolName> {
         let names = self.live.iter().filter_map(|id| self.get(*id)).flat_map(|set| set.names());
         names.filter(|tool| tool.is_archive()).chain(&self.held)

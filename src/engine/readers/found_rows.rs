@@ -1,4 +1,4 @@
-//! The rows that a search for a table has found, in the order that is asked for.
+//! The rows that a search for a table has found, in the requested order.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use api::wire::requests::history::SortKey;
 use api::wire::requests::rows::Order;
 use base::{Now, ShownState, StateCounts, TaskId, TaskRecord, TaskState, Wall};
 
-/// The rows found up to now: the first ones in their order, of which none is larger than the page needs.
+/// The rows found up to now: the first ones in their order, and no more than the page needs.
 #[derive(Debug)]
 pub(crate) struct FoundRows {
     now: Now,
@@ -26,12 +26,12 @@ pub(crate) struct FoundRows {
 }
 
 impl FoundRows {
-    /// Nothing yet, of at most this number of rows before and on the page.
+    /// An empty result, for at most this number of rows before and on the page.
     pub(crate) fn new(now: Now, (narrowing, order): (Narrowing, Order), page: Page, len_max: usize) -> Self {
         Self { now, narrowing, order, page, len_max, first: BTreeSet::new(), states: StateCounts::NONE }
     }
 
-    /// Whether no task is left out.
+    /// Whether the result leaves out no task.
     pub(crate) fn has_all(&self) -> bool {
         self.narrowing.is_empty()
     }
@@ -75,7 +75,7 @@ impl FoundRows {
     }
 }
 
-/// What an order compares. Running tasks are compared by their run time up to now, and waiting ones by their wait.
+/// The number by which an order compares tasks: for a running task its run time up to now, for a waiting one its wait up to now.
 fn key(now: Now, by: SortKey, record: &TaskRecord) -> u64 {
     let run = record.last_run();
     let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);

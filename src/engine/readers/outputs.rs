@@ -9,8 +9,8 @@
 //! | is asked for | the agent sends the part, or has nothing behind the offset: then the output is watched |
 //! | is watched | the output has grown: it is queued; the task has changed: it is considered again |
 //!
-//! Each of them ends by the time that the client has set, and by a bound for the answer of an agent. The answer
-//! itself, and the part of it that is known without the agent, are the concern of `requests/logs.rs`.
+//! A request ends at the time that the client has set, or when its agent has taken too long to answer. The answer itself, and the
+//! part of it that is known without the agent, are the concern of `requests/logs.rs`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -87,7 +87,7 @@ impl Outputs {
         let offer = self.offers.entry(agent.clone()).or_default();
         let before = std::mem::replace(&mut offer.connection, ticket.connection);
         let replaced = offer.ticket.replace(ticket);
-        // It seldom changes, so that an answer usually costs no change of the index.
+        // The connection seldom changes, so that an answer usually costs no change of the index.
         if is_new || before != ticket.connection {
             self.forget_connection(before, agent);
             self.by_connection.entry(ticket.connection).or_default().insert(agent.clone());
@@ -197,7 +197,7 @@ impl Controller {
         self.readers.outputs.set_stage(ticket, stage);
     }
 
-    /// Asks an agent for the next part, unless it has not answered for the last one.
+    /// Asks an agent for the next part, unless its answer to the last request is still owed.
     pub(crate) fn ask_agent(&mut self, now: Now, agent: &AgentId) {
         let Some((parked, ticket)) = self.readers.outputs.next_ask(agent) else { return };
         self.turn.set_timer(Timer::OutputWait(ticket), now.mono + self.answer_max());
@@ -253,7 +253,7 @@ impl Controller {
         }
     }
 
-    /// An agent is gone, or does not answer: its requests are answered with what is known, or wait for its return.
+    /// An agent is gone, or does not answer: its requests are answered with the known part, or wait for its return.
     pub(crate) fn drop_offer(&mut self, agent: &AgentId) {
         self.archives.reads.end(agent);
         let parked = self.rely_no_more_on(agent);
@@ -304,7 +304,7 @@ impl Controller {
         }
     }
 
-    /// Every request ends by a time, and is with the agent that its stage names.
+    /// Checks that every request has a time at which it ends, and is with the agent that its stage names.
     pub(crate) fn check_outputs(&self) {
         self.readers.outputs.waits.sanity_check();
         for (ticket, _) in self.readers.outputs.waits.iter() {

@@ -1,8 +1,8 @@
 //! Requests that look at many tasks, agents, gates or jobs, or change many tasks, without blocking others: one slice of work per turn.
 //!
-//! A turn does one slice of searches, whatever they are and however many, and the connections take turns. A search that
-//! fits into the rest of the present turn is answered at once, unless others wait. The searches of one connection run one
-//! after the other, so that many of them cost no more memory than their requests.
+//! A turn does one slice of searching, however many searches there are, and the connections take turns. A search that fits into the
+//! rest of the present turn is answered at once, unless others wait. The searches of one connection run one after the other, so
+//! that many of them cost no more memory than their requests.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -28,7 +28,7 @@ const BEGUN: usize = 4;
 /// Cost of a shown task, agent or gate in looks: it is copied and serialised.
 const SHOWN: usize = 10;
 
-/// Tasks and jobs that the state of a service has at most.
+/// Maximum number of rows in the state of a service: jobs, graphs, gates, running tasks and failed tasks.
 pub(crate) const STATUS_ROWS: usize = 190;
 
 /// Cost of explaining why a task waits: the tasks before it are counted.
@@ -168,7 +168,7 @@ impl Scans {
         }
     }
 
-    /// A connection is gone; returns the tickets of its searches. An order is carried out nevertheless.
+    /// A connection is gone; returns the tickets of its searches. An order is still carried out to its end.
     pub(crate) fn forget(&mut self, connection: ConnectionId) -> Vec<Ticket> {
         let Some(line) = self.lines.remove(&connection) else { return Vec::new() };
         let tickets = line.iter().map(|scan| scan.ticket).collect();

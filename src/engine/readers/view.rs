@@ -6,7 +6,7 @@
 //! | a request with the newest cursor and a time | it waits |
 //! | anything happens while a request waits | a look, [`LOOK_PAUSE`] after the last one |
 //! | nothing happens while a request waits | a look each [`LOOK_PAUSE_MAX`]: some parts change by time alone |
-//! | a look finds changes | they get the next number, and every waiting request is answered with what it lacks |
+//! | a look finds changes | they get the next number, and every waiting request is answered with the changes that it lacks |
 //!
 //! So the cost of a look is shared by all readers, and without readers there is none.
 
@@ -23,10 +23,10 @@ pub(crate) const LOOK_PAUSE: Duration = Duration::from_millis(500);
 /// The time between two looks if nothing happens.
 pub(crate) const LOOK_PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// The most names of gone parts that are kept. A reader that would need more gets every part.
+/// Maximum number of names of gone parts that are kept. A reader that would need more gets every part.
 const GONE_MAX: usize = 1_000;
 
-/// The last incidents that are shown.
+/// Maximum number of incidents that are shown, the last ones.
 const INCIDENTS_MAX: usize = 20;
 
 /// See the [module](self).
@@ -38,7 +38,7 @@ pub(crate) struct View {
     known_from: u64,
     /// The present parts, each with the number of its last change, as of the last look.
     parts: Vec<(String, u64, Part)>,
-    /// The numbers at which parts went.
+    /// The parts that have gone, each with the number of that change.
     gone: BTreeMap<String, u64>,
     looked: Option<Now>,
     /// Whether nothing has happened since the last look.
@@ -56,14 +56,14 @@ impl View {
         Self { newest: Cursor { sequence: id, position: 0 }, ..Self::default() }
     }
 
-    /// Whether every change behind this cursor is known.
+    /// Whether every change after this cursor is known.
     pub(crate) fn knows(&self, cursor: Cursor) -> bool {
         cursor.sequence == self.newest.sequence
             && (self.known_from..=self.newest.position).contains(&cursor.position)
             && self.looked.is_some()
     }
 
-    /// Whether there are changes behind this cursor.
+    /// Whether there are changes after this cursor.
     pub(crate) const fn has_after(&self, cursor: Cursor) -> bool {
         self.newest.position > cursor.position
     }
@@ -89,7 +89,7 @@ impl View {
         self.incident_count += 1;
         self.incidents.push_back((self.incident_count, incident));
         if self.incidents.len() > INCIDENTS_MAX {
-            // The oldest of the most frequent kind: many of one kind do not push out the others.
+            // The oldest incident of the most frequent kind goes, so that many of one kind do not push out the others.
             let frequent = |(_, incident): &(u64, Incident)| {
                 self.incidents.iter().filter(|(_, other)| other.kind == incident.kind).count()
             };
@@ -134,7 +134,7 @@ impl View {
         has_changed
     }
 
-    /// Adds to a head what has changed behind a cursor; without one, every part.
+    /// Adds to a head the parts that have changed after a cursor; without a cursor, every part.
     pub(crate) fn since(&self, cursor: Option<Cursor>, head: &StatusView) -> StatusView {
         let is_new = |number: u64| cursor.is_none_or(|cursor| number > cursor.position);
         let parts = self.parts.iter().filter(|(_, number, _)| is_new(*number)).map(|(.., part)| part.clone());

@@ -27,9 +27,9 @@ pub(crate) enum Subject {
 /// A query that waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Query {
-    /// Of a task, the newest of this number that have matched.
+    /// For the record of a task, the newest of this number of matches.
     Task(TaskId, usize),
-    /// Of a task that this request has submitted: [`Reply::Called`](api::wire::reply::Reply::Called).
+    /// For the end of a task that this request has submitted: [`Reply::Called`](api::wire::reply::Reply::Called).
     Call {
         task: TaskId,
         warning: Option<String>,
@@ -37,14 +37,14 @@ pub(crate) enum Query {
     },
     Job(JobName),
     Graph(GraphId),
-    /// Of the ends of tasks of a job behind this place, at most as many.
+    /// For the ends of tasks of a job after this cursor, at most `limit` of them.
     Ends {
         job: JobName,
         cursor: Cursor,
         limit: usize,
         early: bool,
     },
-    /// Of the state of the service behind this place.
+    /// For the changes of the state of the service after this cursor.
     Status(Cursor),
 }
 

@@ -73,7 +73,7 @@ impl Dependants {
         self.of_task.range((task, FIRST)..=(task, last)).next().map(|(_, edge)| *edge)
     }
 
-    /// The next term about a job that this end of a task of it decides by itself.
+    /// The next term about a job that the end of this one of its tasks decides by itself.
     pub(crate) fn next_of_job(&self, name: &JobName, ended: TaskId, outcome: Outcome, until: TaskId) -> Option<Edge> {
         let decides = |wanted: &Wanted| match wanted {
             Wanted::Success => outcome != Outcome::Succeeded,
@@ -98,7 +98,7 @@ impl Dependants {
         })
     }
 
-    /// Whether a task waits for this one, or for the job of it.
+    /// Whether a task waits for this one, or for its job.
     pub(crate) fn has(&self, record: &TaskRecord) -> bool {
         let of_job = |name: &JobName| {
             let wanted = |wanted| self.of_job.range((name.clone(), wanted, FIRST)..=(name.clone(), wanted, LAST));

@@ -1,8 +1,8 @@
 //! The ends of the tasks of jobs, in their order, for clients that read them with JOB/RESULTS.
 //!
-//! A job has a log from the first request of a client on, until no client has asked for [`KEEP`]. So the end of a task of any other
-//! job costs nothing here, and a log costs one id for each end. It is not stored: the number of a log is unique, and after a
-//! restart the cursors of earlier logs are refused.
+//! A job has a log from the first request of a client until no client has asked for [`KEEP`]. So the end of a task of any other job
+//! costs nothing here, and a log costs one id for each end. It is not stored: the number of a log is unique, and after a restart
+//! the cursors of earlier logs are refused.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -10,16 +10,17 @@ use std::time::Duration;
 use api::wire::requests::job::results::Cursor;
 use base::{JobName, Mono, TaskId};
 
-/// How long a log is kept that no client asks for: longer than a client needs to connect again.
+/// How long a log is kept that no client asks for. A client needs less time to connect again.
 const KEEP: Duration = Duration::from_secs(60);
 
-/// The ends in one log: as many as a map has tasks ahead. A reader that is further behind asks for its tasks by their ids.
+/// Maximum number of ends in one log: as many as a map may have tasks ahead. A reader that is further behind asks for its tasks by
+/// their ids.
 const ENDS_OF_LOG_MAX: usize = 100_000;
 
-/// The ends in all logs, 16 bytes each.
+/// Maximum number of ends in all logs, 16 bytes each.
 const ENDS_MAX: usize = 1_000_000;
 
-/// The number of logs. A further client asks for its tasks by their ids.
+/// Maximum number of logs. A further client asks for its tasks by their ids.
 const LOGS_MAX: usize = 1_000;
 
 /// The log of one job.
@@ -43,7 +44,7 @@ pub(crate) struct EndLogs {
 }
 
 impl EndLogs {
-    /// Without a log. The number is one that no earlier controller has begun with.
+    /// No logs yet. `number` is one with which no earlier controller has begun.
     pub(crate) const fn numbered_from(number: u64) -> Self {
         Self { logs: BTreeMap::new(), last_number: number, len: 0 }
     }
@@ -52,7 +53,7 @@ impl EndLogs {
         self.logs.is_empty()
     }
 
-    /// The place behind the last end of a job, from which a client begins, and the time at which the log is dropped. `None` if
+    /// The position after the last end of a job, at which a client begins, and the time at which the log is dropped. `None` if
     /// there is no room for one more log.
     pub(crate) fn begin(&mut self, now: Mono, job: &JobName) -> Option<(Cursor, Mono)> {
         if !self.logs.contains_key(job) {
@@ -68,7 +69,7 @@ impl EndLogs {
         Some((Cursor { sequence: log.number, position: log.end() }, log.until))
     }
 
-    /// The number of ends behind a cursor; `None` if the log does not have all of them. The log is kept for another time behind
+    /// The number of ends after a cursor; `None` if the log does not have all of them. The log is kept until [`KEEP`] after
     /// `asked_until`.
     pub(crate) fn ask(&mut self, job: &JobName, cursor: Cursor, asked_until: Mono) -> Option<u64> {
         let log = self.logs.get_mut(job).filter(|log| log.has(cursor))?;
@@ -76,7 +77,7 @@ impl EndLogs {
         Some(log.end() - cursor.position)
     }
 
-    /// The ends from a position on, each with the position behind it.
+    /// The ends from a position on, each with the position after it.
     pub(crate) fn ends_from(&self, job: &JobName, cursor: Cursor) -> impl Iterator<Item = (TaskId, u64)> {
         let log = self.logs.get(job).filter(|log| log.has(cursor));
         let ends = log.map(|log| {
@@ -123,12 +124,12 @@ impl EndLogs {
 }
 
 impl EndLog {
-    /// The position behind the last end.
+    /// The position after the last end.
     fn end(&self) -> u64 {
         self.first + self.ends.len() as u64
     }
 
-    /// Whether it has every end behind a place.
+    /// Whether the log has every end after this cursor.
     fn has(&self, cursor: Cursor) -> bool {
         cursor.sequence == self.number && (self.first..=self.end()).contains(&cursor.position)
     }

@@ -13,11 +13,11 @@ use crate::Controller;
 use crate::turn::effect::{Effect, Timer};
 use base::{JobName, JobStatus, JobView, Mono, Now, TaskId, TaskRecord};
 
-/// The time between two states of a job. Receivers are promised ten a second at most, in any second, also if the network
-/// delivers one later than the next.
+/// The time between two states of a job. Receivers are promised at most ten in any second, even if the network delays one of them
+/// more than the next.
 const INTERVAL: Duration = Duration::from_millis(120);
 
-/// Numbers that are reserved with one record of the store: those of ten seconds.
+/// Numbers that one record of the store reserves: those of twelve seconds at least.
 const RESERVED: u64 = 100;
 
 /// Jobs that ended longer ago are not published again after a restart.

@@ -1,7 +1,7 @@
-//! The jobs: for each, its tasks and how they stand, kept up to date by every change of a task.
+//! The jobs: for each, its tasks and their standing, kept up to date by every change of a task.
 //!
-//! A job exists as long as a task of it is known. All but its [`JobMemo`] follows from its tasks, so that a restart counts
-//! them again. A change of a task costs O(log n) in the tasks of its job; a task without a job costs nothing here.
+//! A job exists as long as one of its tasks is known. All but its [`JobMemo`] follows from its tasks, so a restart counts them
+//! again. A change of a task costs O(log n) in the tasks of its job; a task without a job costs nothing here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use base::{
     TaskRecord, TaskState, Wall,
 };
 
-/// How a task stands, as far as its job counts it.
+/// The state of a task, as far as its job counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Standing {
     phase: Phase,
@@ -81,12 +81,12 @@ pub(crate) struct Pace {
 }
 
 impl Job {
-    /// Tasks that have not finished, from `after` on, oldest first.
+    /// The oldest task younger than `after` that has not finished.
     pub(crate) fn next_unfinished(&self, after: Option<TaskId>) -> Option<TaskId> {
         next(&self.unfinished, after)
     }
 
-    /// The next task that failed or was skipped, oldest first.
+    /// The oldest task younger than `after` that failed or was skipped.
     pub(crate) fn next_unsuccessful(&self, after: Option<TaskId>) -> Option<TaskId> {
         let candidates = [&self.failed, &self.skipped].map(|tasks| next(tasks, after));
         candidates.into_iter().flatten().min()
@@ -151,7 +151,7 @@ impl Job {
         self.fails
     }
 
-    /// Number of different receivers, unless this address is one of them.
+    /// Number of different receivers, or 0 if this address is one of them.
     pub(crate) fn other_receivers(&self, address: &Arc<PushAddress>) -> usize {
         if self.receivers.contains_key(address) { 0 } else { self.receivers.len() }
     }
@@ -271,7 +271,7 @@ impl Jobs {
         self.changed.insert(name.clone());
     }
 
-    /// A task stands in another way than before.
+    /// The standing of a task has changed.
     pub(crate) fn moved(&mut self, name: &JobName, task: TaskId, before: Standing, after: Standing) {
         let Some(job) = self.jobs.get_mut(name) else { return };
         if before.end.is_none() && after.end.is_none() {
@@ -315,7 +315,7 @@ impl Jobs {
         false
     }
 
-    /// Something else than its tasks has changed the state of a job.
+    /// The state of a job has changed for another reason than its tasks.
     pub(crate) fn touch(&mut self, name: &JobName) {
         if self.jobs.contains_key(name) {
             self.changed.insert(name.clone());

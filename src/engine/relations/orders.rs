@@ -13,10 +13,10 @@ use base::{JobName, KillCause, Now, Outcome, Phase, TaskId, TaskState};
 pub(crate) struct Ordered {
     job: JobName,
     order: JobOrder,
-    /// Whether waiting tasks come first, which they do once: an end of a running one would start a waiting one.
+    /// Whether this is the first pass, for waiting tasks only: the end of a running task would start a waiting one.
     only_waiting: bool,
     seen: Option<TaskId>,
-    /// The youngest task that is meant.
+    /// The youngest task that the order concerns.
     until: TaskId,
     count: usize,
     /// The number of refused changes, and the first refusal.

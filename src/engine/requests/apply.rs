@@ -43,7 +43,7 @@ impl Controller {
         }
     }
 
-    /// Parks an agent with a free slot until a task is there.
+    /// Parks an agent with a free slot until there is a task.
     pub(super) fn park(&mut self, now: Now, ticket: Ticket, id: &AgentId, wait: Duration) {
         match self.apply(now, ticket, id, Some(wait)) {
             Answer::Now(reply) => self.turn.reply(ticket, reply),

@@ -5,8 +5,8 @@ use api::wire::requests::drain::Drain;
 use base::{AgentId, nearest_hint, words};
 
 impl Controller {
-    /// Drains an agent, or reverses that. It need not be present, because an agent that is restarted keeps its name; but a name that no
-    /// agent has had here is a slip, unless its sender says otherwise.
+    /// Drains an agent, or reverses that. It need not be present, because an agent that is restarted keeps its name. But a name
+    /// that no agent has had here is taken for a slip, unless the sender says otherwise.
     pub(super) fn drain(&mut self, agent: &AgentId, order: Drain) -> Result<Reply, Refusal> {
         if order != Drain::Ahead && !self.fleet.drained.contains(agent) && self.fleet.get(agent).is_none() {
             let hint = nearest_hint(agent.as_str(), self.fleet.names().map(AgentId::as_str));

@@ -4,10 +4,10 @@ use super::{Answer, Controller, Filter, Goal, Refusal, Reply, Slot, Ticket};
 use crate::fleet::agent::{Agent, LastRun};
 use base::{AgentId, BlockedAgent, Holdup, Now, Phase, Requirements, TaskId, TaskRecord, ToolName};
 
-/// Tasks before a waiting one that are counted: a reader wants the order of magnitude, not the exact number.
+/// Maximum number of tasks before a waiting one that are counted. A reader wants the order of magnitude, not the exact number.
 const BEFORE_MAX: usize = 10_000;
 
-/// Drained agents that a sentence names.
+/// Maximum number of drained agents that a sentence names.
 const DRAINED_SHOWN_MAX: usize = 10;
 
 impl Controller {
@@ -24,14 +24,15 @@ impl Controller {
         let found = found.and_then(|task| self.tasks.get(task));
         let Some(record) = found else { return Err(Refusal::no_such_task(filter.shown_id())) };
         let holdup = self.holdup(now, record, BEFORE_MAX);
-        // A task without a run, and one whose agent has gone, have none.
+        // A task without a run, or whose agent has gone, has no version of its own to compare.
         let agent = record.last_run().and_then(|run| self.fleet.get(&run.agent));
         let own = agent.and_then(|agent| agent.about.own_versions.as_ref()?.get(&record.tool).copied());
         let own = own.filter(|own| record.pin.is_some_and(|pin| pin != *own));
         Ok(Reply::Explained { record: Box::new(record.clone()), holdup, own })
     }
 
-    /// What holds a task up that waits, or that an agent does not run yet. At most `before_max` tasks before it are counted.
+    /// The reason that holds up a task that waits, or that its agent does not run yet. At most `before_max` tasks before it are
+    /// counted.
     pub(super) fn holdup(&self, now: Now, record: &TaskRecord, before_max: usize) -> Option<Holdup> {
         let sets = &self.queue.sets;
         let agents_with = |needs: &Requirements, tool: Option<&ToolName>| {
@@ -92,14 +93,14 @@ impl Controller {
         holdup.map(|found| self.silent_holdup(now, record, found))
     }
 
-    /// Some of the agents that could run a task, where all are drained that could.
+    /// Some of the agents that could run a task, if all of these are drained.
     fn drained_for(&self, record: &TaskRecord) -> Vec<AgentId> {
         let (needs, sets) = (record.needs(), &self.queue.sets);
         let all = self.fleet.all_drained_or_with(&needs, |set| sets.has(set, &record.tool));
         all.map(|(id, _)| id.clone()).take(DRAINED_SHOWN_MAX).collect()
     }
 
-    /// What keeps an agent busy after the end of its run, as far as it has reported that.
+    /// The reason that keeps an agent busy after the end of its run, as far as the agent has reported it.
     fn blocked_agent(&self, id: &AgentId, agent: &Agent) -> Option<BlockedAgent> {
         let (task, reason) = match (agent.slot, &agent.last_run) {
             (Slot::Busy(task), _) => {

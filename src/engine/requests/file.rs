@@ -1,6 +1,6 @@
 //! FILE/PUT and FILE/GET: files that travel with tasks.
 //!
-//! # The way of a file
+//! # The path of a file
 //!
 //! | owner | does |
 //! |---|---|
@@ -13,18 +13,18 @@
 //!
 //! | event | then |
 //! |---|---|
-//! | a part of a file is put by a client that may not send commands, whose submit was not refused for lack of it | it is refused |
+//! | a part of a file is put by a client that may not send commands, and no submit of its connection was refused because the file is missing | it is refused |
 //! | a part of a file is put | it is written; with the last one, its digest is checked and the store holds the file |
 //! | the store would have more than `FILE_STORE_BYTES_MAX` | the part is refused |
 //! | a task is accepted | its inputs are named until it is forgotten |
 //! | a task finishes | the files of its last run are named, until it is forgotten or runs again |
 //! | no task names a file any more | it is removed a second later, when the end of the last one is stored |
-//! | files that arrive at the same time would together be beyond it | those without a part for a while make room, for a run all those of clients; otherwise the part is refused |
+//! | files that arrive at the same time would together exceed `FILE_STORE_BYTES_MAX` | those without a part for a while make room, for a run all those of clients; otherwise the part is refused |
 //! | the disk has less room than `DISK_RESERVE` | the part is refused |
 //! | a file was put and no task has named it | it is removed after `TOOL_STORE_KEEP`, like the version of a tool |
 //!
-//! A file is named by its digest alone, so the same file of many tasks is there once. A file that is damaged in the store is put aside;
-//! its tasks fail in their preparation with a sentence that names it, and a client that submits it again puts it again.
+//! A file is named by its digest alone, so many tasks with the same file share one copy. A file that is damaged in the store is put
+//! aside. Its tasks fail in their preparation with a sentence that names it, and a client that submits it again puts it again.
 
 use std::collections::BTreeSet;
 
@@ -37,10 +37,10 @@ use api::wire::requests::submit::{IN_FOLDER, Submit};
 use api::wire::requests::tool::ToolGet;
 use base::{Phase, TaskInput, TaskRecord, in_quotes};
 
-/// The part of the store that files of senders that may not send commands may fill, with all others, as a divisor.
+/// Senders that may not send commands may fill the store, together with all other files, up to its limit divided by this.
 const STRANGERS_SHARE: u64 = 2;
 
-/// Files that one connection may put because its submit lacks them.
+/// Maximum number of files that one connection may put because its submit lacks them.
 const EXPECTED_MAX: usize = 1000;
 
 impl Controller {
@@ -88,7 +88,8 @@ impl Controller {
         if put.is_trusted {
             return Ok(Uploader::Client);
         }
-        // The task of an agent that comes back may wait for it.
+        // The run of an agent that has come back may not be confirmed yet, or the submit of this client may have been refused
+        // without the file.
         let is_expected = || self.archives.is_expected(connection, &put.digest);
         if run.is_some() || is_expected() {
             return Ok(Uploader::Stranger(connection));
@@ -174,7 +175,8 @@ impl Controller {
         Ok(())
     }
 
-    /// Whether the version of the tool that the task will pin leaves room for its inputs. An agent notices the same of a version of its own.
+    /// Whether the version of the tool that the task will pin leaves room for its inputs. An agent checks the same for a version of
+    /// its own.
     pub(super) fn check_input_names(&self, submit: &Submit) -> Result<(), Refusal> {
         let Some(files) = &submit.files else { return Ok(()) };
         let Some(held) = self.archives.catalog.present(&submit.tool) else { return Ok(()) };

@@ -54,7 +54,7 @@ impl Controller {
         self.turn.store(record);
     }
 
-    /// How one gate stands.
+    /// The state of one gate.
     pub(super) fn query_gate(&self, now: Now, name: &Label) -> Reply {
         let queue = &self.queue;
         Reply::Gate(queue.gates.view(now, name, queue.waiting_at(name)))

@@ -50,7 +50,7 @@ impl Controller {
         Ok(self.accept_graph(now, submit, plan))
     }
 
-    /// Whether a graph can be accepted now, as far as it does not concern its tools. A reply, if the same submit came before.
+    /// Whether a graph can be accepted now, apart from its tools. Returns the reply if the same submit came before.
     fn check_graph(&self, now: Now, submit: &GraphSubmit) -> Result<Option<Reply>, Refusal> {
         self.check_open()?;
         if let Some(graph) = self.graph_of_key(submit)? {

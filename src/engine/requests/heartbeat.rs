@@ -6,8 +6,8 @@ use api::wire::requests::heartbeat::{Directive, Heard, Heartbeat};
 use base::journal::Severity;
 use base::{AgentId, IncidentKind, Now, Offer, Round, Skew, TaskId, TaskState, address_elsewhere};
 
-/// After this part of a heartbeat interval, a handed-out task should have reached its agent: it takes a commit and a hop,
-/// some milliseconds. If it is still on its way, the agent asks once more than necessary and gets the same answer.
+/// After a heartbeat interval divided by this, a handed-out task should have reached its agent: it takes a commit and a hop, some
+/// milliseconds. If it is still on its way, the agent asks once more than necessary and gets the same answer.
 const HANDOUT_SHARE: u32 = 10;
 
 impl Controller {
@@ -33,7 +33,7 @@ impl Controller {
             (Slot::Stray, None) if !heartbeat.busy => self.fleet.set_slot(id, Slot::Free),
             _ => {}
         }
-        // An agent that does not park learns of work only from PUB. PUB may lose messages, so repeat it.
+        // An agent that does not park learns of work only from PUB, which may lose messages. So the message is repeated.
         if !heartbeat.busy && self.queue.len() > 0 {
             self.turn.inform();
         }
@@ -50,7 +50,7 @@ impl Controller {
         })
     }
 
-    /// An agent has measured the difference of the clocks. It is told once, until the clock is right again.
+    /// An agent has measured the difference of the clocks. The log tells of it once, until the clock is right again.
     fn tell_skew(&mut self, id: &AgentId, skew: Option<Skew>) {
         let Some(agent) = self.fleet.get_mut(id) else { return };
         let before = std::mem::replace(&mut agent.about.skew, skew);
@@ -78,9 +78,9 @@ impl Controller {
         }
     }
 
-    /// Whether a run may become that of this agent, which was restored with an earlier one. The report on the end of that
-    /// one is on its way ([`Controller::reunite`]), and then the run is adopted ([`Controller::readopt`]): an order to drop
-    /// it would start the same round anew.
+    /// Whether a run may still become the run of this agent, which was restored with an earlier one. The report on the end of the
+    /// earlier run may be on its way ([`Controller::reunite`]). After that report this run is adopted ([`Controller::readopt`]). An
+    /// order to drop it would start the same round anew.
     fn is_undecided(&self, id: &AgentId, (task, round): (TaskId, Round)) -> bool {
         let is_back = self.fleet.get(id).is_some_and(|agent| !matches!(agent.contact.liveness, Liveness::Session(_)));
         let is_present = || self.tasks.get(task).is_some_and(|record| record.round == round);

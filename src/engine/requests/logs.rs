@@ -3,9 +3,9 @@
 //! | the round | the answer |
 //! |---|---|
 //! | has not begun | none yet |
-//! | runs | what its agent has |
+//! | runs | the bytes that its agent has |
 //! | has ended, and the end that came with the result covers the wanted part | from the record |
-//! | has ended otherwise | what its agent has kept; without it, the end that came with the result, and why the rest is missing |
+//! | has ended otherwise | the bytes that its agent has kept; without them, the end that came with the result, and why the rest is missing |
 
 use super::{Answer, Code, Controller, Refusal, Reply, Ticket, words};
 use crate::readers::outputs::{Pending, Stage};
@@ -19,16 +19,16 @@ pub(crate) enum Seen {
     Part(OutputPart),
     /// There is nothing yet; the answer for a client that does not wait.
     Nothing(OutputPart),
-    /// The agent has it; with an answer without data.
+    /// The agent has the part; `empty` is an answer without data.
     Agent { agent: AgentId, is_live: bool, empty: OutputPart },
 }
 
-/// How far a round is.
+/// The progress of a round.
 enum Progress<'a> {
     Ahead,
     Live(&'a AgentId),
     Over(Option<&'a AgentId>, Option<&'a RunResult>),
-    /// It is so long ago that the record does not have it.
+    /// The round is so old that the record no longer has it.
     Forgotten,
 }
 
@@ -101,7 +101,7 @@ impl Controller {
             Part::Kept { data, kept, cut } => (data, kept, cut),
         };
         let whole = total.unwrap_or(length);
-        // All of an output is there if the result says that it is not longer, even if the agent cannot know that.
+        // An output is complete if the result says that it is no longer than this, even if the agent cannot know that.
         let is_cut = total.map_or(cut.is_some(), |total| length < total);
         let cut = cut.filter(|_| is_cut);
         if data.is_empty() && is_cut && pending.limit > 0 {
@@ -132,7 +132,7 @@ impl Controller {
         }
     }
 
-    /// The agent cannot send the part, for this reason: the answer is what is known, unless the run goes on.
+    /// The agent cannot send the part, for this reason: the answer is the known part, unless the run goes on.
     pub(crate) fn give_up_output(&mut self, ticket: Ticket, pending: &Pending, reason: &str) {
         match (self.seen(pending, Some(reason)), pending.until) {
             (Ok(Seen::Nothing(_)), Some(until)) => self.wait_for_output(ticket, until, Stage::Parked),
@@ -140,7 +140,7 @@ impl Controller {
         }
     }
 
-    /// The answer with what is there now, without the agent.
+    /// The answer with the bytes that are there now, without the agent.
     pub(crate) fn output_at_present(&self, pending: &Pending) -> Reply {
         at_present(self.seen(pending, None))
     }
@@ -237,7 +237,7 @@ fn clipped(mut data: Vec<u8>, pending: &Pending, total: Option<u64>) -> Vec<u8> 
     data
 }
 
-/// The wanted part of the end that came with a result. If the bytes before it are missing, the part begins with it.
+/// The wanted part of the end that came with a result. If bytes before that end are missing, the part begins with it.
 fn of_tail(empty: &OutputPart, pending: &Pending, tail: &str, total: u64, missing: Option<String>) -> OutputPart {
     let start = total.saturating_sub(tail.len() as u64);
     let offset = pending.offset.max(start);
@@ -250,7 +250,7 @@ fn of_tail(empty: &OutputPart, pending: &Pending, tail: &str, total: u64, missin
 fn progress(record: &TaskRecord, round: Round) -> Result<Progress<'_>, Refusal> {
     if round < record.round {
         let Some(past) = record.past.iter().find(|past| past.round == round) else {
-            // A number that is left out, to fence off a run that may be out there, has no run of its own.
+            // A round number may be skipped to fence off a run that may be out there. Such a round has no run of its own.
             let has_dropped = record.past.len() >= TaskRecord::PAST_ROUNDS_MAX;
             let is_before = record.past.first().is_none_or(|first| round < first.round);
             return Ok(if has_dropped && is_before { Progress::Forgotten } else { Progress::Over(None, None) });

@@ -3,7 +3,7 @@
 use super::{Answer, Code, Controller, Filter, Goal, Query, Refusal, Reply, Subject, Ticket, Timer, words};
 use base::{Mono, Now, Phase, TaskId};
 
-/// Tasks of one given id that a query looks at without becoming a search.
+/// Maximum number of tasks with one given id that a query looks at without becoming a search.
 const NAMESAKES_MAX: usize = 16;
 
 impl Controller {
@@ -94,14 +94,14 @@ impl Controller {
         self.answer_waiter(ticket);
     }
 
-    /// Answers one of them with the present state.
+    /// Answers a parked query with the present state.
     pub(crate) fn answer_waiter(&mut self, ticket: Ticket) {
         if let Some(reply) = self.end_wait(ticket) {
             self.turn.reply(ticket, reply);
         }
     }
 
-    /// Ends the wait of one of them; returns its answer.
+    /// Ends the wait of a parked query; returns its answer.
     fn end_wait(&mut self, ticket: Ticket) -> Option<Reply> {
         let (_, query) = self.readers.waits.remove(ticket)?;
         self.turn.clear_timer(&Timer::QueryWait(ticket));

@@ -20,7 +20,7 @@ impl Controller {
         Ok(Reply::Done)
     }
 
-    /// The same, without a look at its job and at the agents.
+    /// Like [`Self::retry`], but without a look at its job and at the agents.
     pub(crate) fn retry_one(&mut self, now: Now, task: TaskId) -> Result<(), Refusal> {
         let record = self.known(task)?;
         let not_allowed = |why: String| Err(Refusal::new(Code::NotAllowed, why));

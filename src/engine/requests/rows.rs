@@ -7,7 +7,7 @@ use api::wire::page::PageOf;
 use api::wire::requests::rows::{Order, RowsPage, TaskRow};
 use base::{Now, Phase, TaskRecord};
 
-/// Tasks before a waiting one that a row counts. A reader of a table wants to know whether there are many.
+/// Maximum number of tasks before a waiting one that a row counts. A reader of a table wants to know whether there are many.
 const BEFORE_MAX: usize = 100;
 
 impl Controller {

@@ -1,5 +1,5 @@
-//! SERVICE/STATUS: the state of the whole service, or what has changed of it ([`view`](crate::readers::view)). The cost of a look
-//! is that of the agents and of the different requirements, not of the tasks.
+//! SERVICE/STATUS: the state of the whole service, or its changes ([`view`](crate::readers::view)). The cost of a look grows with
+//! the agents and the different requirements, not with the tasks.
 
 mod problems;
 
@@ -21,13 +21,13 @@ const RUNNING_MAX: usize = 30;
 const GATES_MAX: usize = 20;
 const GRAPHS_MAX: usize = 20;
 
-/// The rest of the rows.
+/// Maximum number of failed tasks: the rest of the rows.
 const FAILED_MAX: usize = STATUS_ROWS - JOBS_MAX - RUNNING_MAX - GATES_MAX - GRAPHS_MAX;
 
-/// Jobs, graphs and gates that are looked at for some that are to be shown.
+/// Maximum number of jobs, graphs and gates that are looked at to find those to show.
 const LOOKED_AT: usize = 1_000;
 
-/// Tasks before a waiting one that are counted for the reason of its wait.
+/// Maximum number of tasks before a waiting one that are counted for the reason of its wait.
 const BEFORE_MAX: usize = 1;
 
 /// Why some tasks wait.
@@ -35,7 +35,7 @@ const BEFORE_MAX: usize = 1;
 struct Wait {
     why: String,
     count: usize,
-    /// One of them with the command against it, if time alone does not end the wait.
+    /// One of these tasks, with the command that ends its wait, if time alone does not.
     stuck: Option<(TaskId, String)>,
 }
 
@@ -57,7 +57,7 @@ impl Controller {
         self.status_since(None)
     }
 
-    /// The parts of the state that have changed behind a cursor, as of the last look.
+    /// The parts of the state that have changed after a cursor, as of the last look.
     pub(crate) fn status_since(&self, cursor: Option<Cursor>) -> Reply {
         let view = &self.readers.view;
         let now = view.looked().unwrap_or_default();
@@ -77,7 +77,7 @@ impl Controller {
         Reply::Status(Box::new(view.since(cursor, &head)))
     }
 
-    /// Looks for changes, and answers the readers who wait for some.
+    /// Looks for changes, and answers the readers that wait for some.
     pub(crate) fn look(&mut self, now: Now) {
         let parts = self.status_parts(now);
         if self.readers.view.learn(now, parts) {
@@ -88,7 +88,7 @@ impl Controller {
     /// Sets the time of the next look, at the end of every event.
     pub(crate) fn plan_look(&mut self, now: Now) {
         self.readers.view.end_event();
-        // Hardly ever does a request wait, and every event comes by here.
+        // Every event comes by here, and a request hardly ever waits.
         if !self.readers.waits.is_empty() && self.readers.waits.has(&Subject::Status) {
             self.turn.set_timer_earlier(Timer::Look, self.readers.view.next_look(now.mono));
             self.readers.view.is_awaited = true;
@@ -103,7 +103,7 @@ impl Controller {
         self.plan_look(now);
     }
 
-    /// The sentence of a disk that has no more room than its reserve, or none.
+    /// Sets or clears the sentence about a disk that has no more room than its reserve.
     pub fn handle_room(&mut self, now: Now, little: Option<&str>) {
         if self.mode.little_room.as_deref() != little {
             self.mode.little_room = little.map(str::to_owned);
@@ -117,7 +117,7 @@ impl Controller {
         self.plan_look(now);
     }
 
-    /// How the queue stands that other machines share.
+    /// The state of the queue, which other machines share.
     pub fn handle_queue(&mut self, now: Now, queue: QueueView) {
         self.mode.queue = Some(queue);
         self.plan_look(now);
@@ -177,7 +177,7 @@ impl Controller {
         running
     }
 
-    /// Why tasks wait, with the number of those that wait for it.
+    /// Why tasks wait, with the number of tasks for each reason.
     fn reasons_to_wait(&self, now: Now) -> Vec<Wait> {
         let mut reasons: BTreeMap<String, (usize, Option<(TaskId, String)>)> = BTreeMap::new();
         let mut add = |reason: String, count: usize, stuck: Option<(TaskId, String)>| {

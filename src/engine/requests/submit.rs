@@ -150,8 +150,8 @@ impl Controller {
         self.check_queue_for(needs, 1, bytes, 0)
     }
 
-    /// The same for `count` more tasks with this number of bytes together, of which the last one has these needs, and the
-    /// others have `other_needs` more combinations of them than wait already.
+    /// Like [`Self::check_queue`], for `count` more tasks with this number of bytes together. The last one has these needs. The
+    /// others add `other_needs` combinations of needs to those that wait already.
     fn check_queue_for(
         &self,
         needs: &Requirements,
@@ -190,7 +190,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Tells agents that do not park of a task that no agent has taken.
+    /// Informs agents that do not park of a task that no agent has taken.
     pub(crate) fn inform_if_waiting(&mut self, task: TaskId) {
         if self.tasks.get(task).is_some_and(|record| record.phase() == Phase::Waiting) {
             self.turn.inform();

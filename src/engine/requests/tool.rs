@@ -1,4 +1,4 @@
-//! TOOL/PUT and the others: the archives that the controller holds.
+//! TOOL/PUT and the other requests about the archives that the controller holds.
 
 use std::sync::Arc;
 

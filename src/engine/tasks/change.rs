@@ -1,5 +1,5 @@
-//! The changes of tasks. Each goes through here, so that every index follows: the table of tasks, the queue, the jobs and those that
-//! wait for others, and the archives that a task needs.
+//! The changes of tasks. Each goes through here, so that every index follows: the table of tasks, the queue, the jobs, the tasks
+//! that wait for others, and the archives that a task needs.
 
 use std::collections::BTreeSet;
 
@@ -13,12 +13,12 @@ use crate::turn::effect::{Effect, Record};
 use api::wire::task;
 use base::{Now, Phase, Progress, TaskId, TaskRecord, TaskState, ToldProgress, ToolDigest, Wall};
 
-/// Numbers of pushes of progress that one write to the store covers.
+/// The number of progress pushes whose numbers one write to the store reserves.
 const PUSHES_AHEAD: u32 = 100;
 
 impl Controller {
-    /// Adds a new task. It pins the version that the name of its tool stands for, unless it has another one that is held: that of
-    /// its graph.
+    /// Adds a new task. It pins the version that the name of its tool stands for, unless it already has a held version, which is
+    /// that of its graph.
     pub(crate) fn insert_task(&mut self, now: Now, mut record: TaskRecord) {
         let is_held = |pin: &ToolDigest| self.archives.catalog.size(pin).is_some();
         let present = || self.archives.catalog.present(&record.tool).map(|held| held.digest);
@@ -84,7 +84,7 @@ impl Controller {
             self.relations.jobs.moved(&member.name, id, stood, Standing::of(record));
         }
         if is_active(after) {
-            // An earlier controller had found them met, if one is left.
+            // If a term is left here, an earlier controller has found it met.
             record.unmet.clear();
         }
         if was_silent != record.is_out_of_contact()
@@ -94,7 +94,7 @@ impl Controller {
             let _ = if was_silent { self.tasks.silent.remove(&place) } else { self.tasks.silent.insert(place) };
         }
         match (is_active(before), is_active(after)) {
-            // It began before.
+            // The run began before the silence.
             (false, true) if was_silent => self.queue.resume(now, &record.policy.needs),
             (false, true) => self.queue.start(now, &record.policy.needs),
             (true, false) => self.queue.end(now, &record.policy.needs),
@@ -148,8 +148,8 @@ impl Controller {
         }
     }
 
-    /// A run tells how far it is. The change is pushed, and not stored: the next one makes up for it. Only the numbers of its pushes are
-    /// stored, many ahead.
+    /// A run reports its progress. The change is pushed but not stored, because the next one makes up for it. Only the numbers of
+    /// the pushes are stored, many ahead.
     pub(crate) fn tell_progress(&mut self, now: Now, id: TaskId, progress: Progress) {
         let Some(record) = self.tasks.records.get_mut(&id) else { unreachable!("task {id} tells, but does not exist") };
         let pushes = record.pushes + 1;
@@ -219,7 +219,7 @@ impl Controller {
         }
     }
 
-    /// Makes the tasks that are due ready, or lets them go to agents again whose disk was full.
+    /// Makes due tasks ready, or lets them go again to agents whose disk was full.
     pub(crate) fn release_due(&mut self, now: Now) {
         while let Some(id) = self.queue.pop_due(now.wall) {
             let Some(record) = self.tasks.records.get_mut(&id) else {

@@ -67,8 +67,9 @@ impl Controller {
         if ran.is_none() && self.turn.has_timer(&timer) {
             return;
         }
-        // An agent that does not say how long may have reported the start late. Only wall clocks say when it was, and they
-        // jump: no run is older than its dispatch. The dispatch by an earlier controller is known by a wall clock only.
+        // An agent that does not say how long the run has taken may have reported its start late. Only wall clocks say when it
+        // started, and they jump: no run is older than its dispatch. A dispatch by an earlier controller is known by a wall clock
+        // only.
         let shown = || run.times.run.map_or(Duration::ZERO, |at| now.wall.since(at.max(run.dispatched_at)));
         let ran = ran.unwrap_or_else(|| run.dispatched.map_or(Duration::ZERO, |at| now.mono.since(at).min(shown())));
         self.turn.set_timer(timer, now.mono + timeout.saturating_sub(ran));
@@ -83,7 +84,7 @@ impl Controller {
         let rounds = (record.counts.fails + record.counts.timeouts + record.counts.losses).saturating_sub(counted);
         let asked = again.result.as_ref().and_then(|result| result.defer.as_deref()).cloned().unwrap_or_default();
         let delay = match again.end {
-            // It has had its pause.
+            // The task has had its pause.
             _ if again.not_before.is_some() => Duration::ZERO,
             RoundEnd::Deferred if asked.until_released => asked.retry_after.unwrap_or_default(),
             RoundEnd::Deferred => asked.retry_after.unwrap_or(self.settings.defer_delay),

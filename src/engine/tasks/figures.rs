@@ -9,16 +9,16 @@ use std::time::Duration;
 use api::wire::requests::status::{PACE_STEP, PaceStep};
 use base::{Distribution, Mono, Now, Outcome, ShownState, StateCounts, TaskId, TaskRecord, TaskState, ToolName, Wall};
 
-/// Runs after which their times tell how long the next ones take.
+/// Minimum number of runs whose times tell how long the next ones take.
 const RUNS_MIN: u64 = 8;
 
-/// Percent of the runs that were not longer than what is usual.
+/// The usual run time is one that this percentage of the runs does not exceed.
 const USUAL_PERCENT: u64 = 90;
 
-/// Tools whose run times are kept: about a kilobyte each.
+/// Maximum number of tools whose run times are kept: about a kilobyte each.
 const TOOLS_MAX: usize = 1_000;
 
-/// The last failures that are known.
+/// Maximum number of known failures, the last ones.
 const FAILED_MAX: usize = 100;
 
 /// The time that most of the runs did not exceed, if there were enough of them.
@@ -26,7 +26,7 @@ pub(crate) fn usual(times: &Distribution) -> Option<Duration> {
     (times.runs() >= RUNS_MIN).then(|| times.quantile(USUAL_PERCENT))
 }
 
-/// How a task stands, as far as the figures go.
+/// The state of a task, as far as the figures count it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Figure {
     state: ShownState,
@@ -88,7 +88,7 @@ impl Figures {
         }
     }
 
-    /// A task that stood like this is not known any more, or stands in another way.
+    /// A task with this figure is not known any more, or gets another figure.
     pub(crate) fn remove(&mut self, record: &TaskRecord, Figure { state, end }: Figure) {
         self.changes += 1;
         self.states.remove(state);
@@ -104,7 +104,7 @@ impl Figures {
         }
     }
 
-    /// A task that stood in another way has changed.
+    /// A task has changed; `before` is its figure before that.
     pub(crate) fn moved(&mut self, now: Now, record: &TaskRecord, before: Figure) {
         self.remove(record, before);
         self.add(record);

@@ -1,4 +1,4 @@
-//! What holds for the table of tasks and its indexes between two events.
+//! The invariants of the table of tasks and its indexes between two events.
 
 use std::collections::BTreeMap;
 

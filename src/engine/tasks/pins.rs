@@ -45,7 +45,7 @@ impl Controller {
 
     /// A task names other files than before.
     pub(super) fn rename_files(&mut self, before: &[ToolDigest], after: &[ToolDigest]) {
-        // In this order, so that a file that stays is not taken for one that none names.
+        // In this order, so that a file in both lists never counts as one without a task.
         after.iter().for_each(|digest| self.archives.catalog.name_file(*digest));
         before.iter().for_each(|digest| self.archives.catalog.unname_file(*digest));
     }
@@ -62,7 +62,7 @@ impl Controller {
     }
 }
 
-/// The files that a task names: its inputs, and those that are kept of its last run if it has finished.
+/// The files that a task names: its inputs, and the kept files of its last run if it has finished.
 pub(super) fn files_of(record: &TaskRecord) -> Vec<ToolDigest> {
     let Some(files) = &record.files else { return Vec::new() };
     let result = record.result().filter(|_| record.phase() == Phase::Finished);

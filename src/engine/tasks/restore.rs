@@ -200,7 +200,7 @@ pub struct Stored {
     pub tools: StoredTools,
     /// The epoch of this start.
     pub epoch: Option<Epoch>,
-    /// How the store is known to be from a backup or another machine, if it is, as the beginning of a sentence.
+    /// How the store shows that it is from a backup or another machine, if it is, as the beginning of a sentence.
     pub raised: Option<String>,
 }
 
@@ -211,7 +211,7 @@ pub struct StoredTools {
     pub held: Vec<(ToolDigest, u64)>,
     /// The pushed tools.
     pub pushed: Vec<HeldTool>,
-    /// The identity of the controller's own tools folder on its machine, if it is there.
+    /// The identity of the controller's own tools folder on its machine, if the folder exists.
     pub folder: Option<Arc<str>>,
     /// The identity of the folder of the store on its machine.
     pub store: Option<Arc<str>>,

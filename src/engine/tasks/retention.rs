@@ -7,7 +7,8 @@ use crate::turn::effect::Timer;
 use crate::{Controller, LOOK_INTERVAL};
 use base::{Now, Phase, TaskId, TaskRecord, Wall};
 
-/// Tasks that one turn forgets, so that a day's worth of them, or those of one large graph, do not block the service.
+/// Maximum number of tasks that one turn forgets, so that a day's worth of them, or those of one large graph, do not block the
+/// service.
 const TASKS_PER_TURN: usize = 500;
 
 /// Shortest time between two checks, for a retention of zero.

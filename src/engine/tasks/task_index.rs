@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use base::TaskId;
 
-/// The tasks by their name, as such a text is called here. A name may belong to several tasks; a task has at most one.
+/// The tasks by such a text, called a name here. A name may belong to several tasks; a task has at most one.
 #[derive(Debug, Default)]
 pub(crate) struct TaskIndex {
     by_name: BTreeSet<(Arc<str>, TaskId)>,

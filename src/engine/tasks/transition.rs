@@ -28,7 +28,7 @@ pub(crate) enum TaskEvent {
     Again(Again),
     /// Its agent is silent: the run is out of contact, and the task is in the queue for another round.
     LoseContact { since: Wall, not_before: Option<Wall>, suspected: bool },
-    /// The controller suspects itself, or does not any more.
+    /// The controller begins or stops to suspect itself.
     Suspect(bool),
     /// Its agent is back with the run.
     Rejoin,
@@ -80,7 +80,7 @@ pub(crate) fn apply(record: &mut TaskRecord, event: TaskEvent) {
             State::OutOfContact { was, since, not_before, suspected }
         }
         (State::OutOfContact { was, .. }, Event::Rejoin) => {
-            // Its agent confirms the end, unless that of the round before is meant.
+            // Its agent confirms the end, unless the flag is about the end of the round before.
             record.unconfirmed &= was.phase() == Phase::Dispatched;
             *was
         }
@@ -184,7 +184,7 @@ fn shorten_texts(result: Arc<RunResult>) -> Arc<RunResult> {
 fn merge_times(mut run: Box<Assignment>, times: PhaseTimes) -> Box<Assignment> {
     run.ahead = None;
     if times.end.is_some() {
-        // A run that has ended tells nothing.
+        // A run that has ended reports no progress.
         run.progress = None;
     }
     let known = run.times;

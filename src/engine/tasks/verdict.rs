@@ -23,7 +23,7 @@ pub(crate) fn of_result(record: &TaskRecord, result: &RunResult) -> Verdict {
         return of_kill(record, kill);
     }
     match result.exit_code {
-        // Its step ends early: its end is no failure, whatever it made of that.
+        // Its step ends early, so its end is no failure, whatever the run made of that.
         _ if result.told_to_finish => Verdict::End(Outcome::Succeeded),
         _ if has_succeeded => Verdict::End(Outcome::Succeeded),
         // One defer too many is a failure like any other.

@@ -9,8 +9,8 @@ use crate::relations::jobs::Job;
 use crate::turn::effect::Effect;
 use base::{JobName, KillCause, Now, Phase, Round, TaskId, TaskRecord};
 
-/// The unstored submits with a limit of failures. A job stops at a limit that is stored only: the end of its waiting tasks
-/// cannot be taken back with a submit that is refused.
+/// The unstored submits with a limit of failures. A job stops only at a stored limit, because the end of its waiting tasks cannot
+/// be taken back with a submit that is refused.
 pub(crate) type Limits = BTreeMap<TaskId, Replaced>;
 
 /// The limit of failures of a job before a submit.
@@ -25,9 +25,9 @@ pub(crate) struct Replaced {
 pub(crate) enum Abandoned {
     /// Nothing is left of it.
     Withdrawn,
-    /// An agent has a task of it, whose run is ended.
+    /// An agent has one of its tasks; that run is ended.
     Killed,
-    /// A task of it has finished.
+    /// One of its tasks has finished.
     HasRun,
 }
 
@@ -39,7 +39,7 @@ impl Controller {
         if duplicate {
             return tasks.iter().all(|task| self.tasks.get(*task).is_none()).then_some(Abandoned::Withdrawn);
         }
-        // What binds them to one another goes with them, the youngest first.
+        // The youngest goes first, so that the relations between the tasks go with them.
         tasks.iter().rev().map(|task| self.abandon(now, *task)).max().or(Some(Abandoned::Withdrawn))
     }
 
@@ -60,8 +60,8 @@ impl Controller {
         Abandoned::Killed
     }
 
-    /// A run whose agent is told after the commit of the submit has not begun, because there is no such commit: the task waits again.
-    /// Whatever would have ended that run, such as its time, must not be all that the submit leaves behind.
+    /// A run whose agent is told after the commit of the submit has not begun, because there is no such commit: the task waits
+    /// again. A kill of that run, for example by its time limit, is dropped, so that the submit leaves no ended task behind.
     fn take_back_untold(&mut self, now: Now, task: TaskId) {
         if !self.is_untold(task) || self.fleet.is_expiring(task) {
             return;
@@ -106,7 +106,7 @@ impl Controller {
     pub fn handle_withdrawn(&mut self, now: Now) {
         let mut jobs = Vec::new();
         self.turn.effects.retain(|effect| match effect {
-            // It may count tasks that are withdrawn, and its number may be used again.
+            // The state may count tasks that are withdrawn, and its number may be used again.
             Effect::JobStatus(status) => {
                 jobs.push(status.view.name.clone());
                 false

@@ -1,9 +1,9 @@
 //! How long updates about a run may be delayed, so that several share a message, a write and a commit.
 //!
-//! A message, a write and a commit cost about the same for one change as for many. A service with free agents pays that for
-//! each change at once. A service in which tasks queue is short of processor time, and a few milliseconds are nothing
-//! beside the queueing time. So a run whose task had to queue has a batch delay: a sixteenth of that time, at most 8 ms. For a fetched
-//! program in a job, without a push address, it is a quarter: such are the runs of TDF, which queue in Redis for longer than here.
+//! A message, a write and a commit cost about the same for one change as for many. A service with free agents pays that for each
+//! change at once. A service in which tasks queue is short of processor time, and a few milliseconds are nothing compared with the
+//! queueing time. So a run whose task had to queue has a batch delay: a sixteenth of that time, at most 8 ms. For a fetched program
+//! in a job, without a push address, it is a quarter. These are the runs of TDF, which queue in Redis for longer than here.
 //!
 //! | component | delays |
 //! |---|---|
@@ -11,8 +11,9 @@
 //! | the [`commit_queue`](super::commit_queue) | the commit before the push of FINISHED, and before the answer to a query that waits for the end |
 //! | the pusher | the pushes of all four |
 //!
-//! What no client awaits of this one task is delayed four times as long, by at most 32 ms ([`of_many`]): the agent's confirmation, the
-//! commit of a record that no message depends on, the news for subscribers, and the answer to a reader of the ends of a whole job.
+//! Updates that no client awaits for this one task are delayed four times as long, by at most 32 ms ([`of_many`]): the agent's
+//! confirmation, the commit of a record that no message depends on, the news for subscribers, and the answer to a reader of the
+//! ends of a whole job.
 //!
 //! The agent's last report is not delayed, because with it the agent asks for its next task. Nor is the answer to a submit.
 //! So the delay never leaves a slot idle: a client with many tasks under way learns of an end later, but only while others
@@ -22,20 +23,20 @@ use std::time::Duration;
 
 use base::{TaskRecord, TaskState, Wall};
 
-/// The share of the queueing time that one further delay may take.
+/// A batch delay is the queueing time divided by this.
 const QUEUED_SHARE: u32 = 16;
 
-/// The same for a run of TDF.
+/// The divisor for a run of TDF.
 const QUEUED_SHARE_OF_TDF: u32 = 4;
 
 const BATCH_DELAY_MAX: Duration = Duration::from_millis(8);
 
-/// How long an update about a run may be delayed that no client awaits of this task alone.
+/// How long an update about a run may be delayed if no client awaits it for this task alone.
 pub(crate) fn of_many(record: &TaskRecord) -> Duration {
     record.batch_delay() * 4
 }
 
-/// The batch delay of a run that begins now, for a waiting task that no agent was free for until now.
+/// The batch delay of a run that begins now, for a task that has waited because no agent was free.
 pub(crate) fn after_queuing(now: Wall, record: &TaskRecord) -> Duration {
     if !record.after().is_empty() {
         // The time spent on waiting for other tasks says nothing about how busy the agents are.

@@ -9,11 +9,11 @@
 //! | busy | wait for it, and form the commit after that |
 //! | in trouble, such as a full disk | wait until a commit has taken all of them; one is tried every second, also without records |
 //!
-//! A deferred message leaves after the commit of its turn and of all earlier turns, in the order in which it was made. A
-//! message from a turn without records waits for earlier turns as well, because its content may depend on them. Records
-//! that no message depends on are committed up to 10 ms later, or up to 32 ms while tasks queue; no client has observed them yet. An agent repeats after a
-//! restart that a run is being prepared or has begun. Such a record is due a second later, and usually joins another
-//! commit.
+//! A deferred message leaves after the commit of its turn and of all earlier turns, in the order in which it was made. A message
+//! from a turn without records waits for earlier turns as well, because its content may depend on them. Records that no message
+//! depends on are committed up to 10 ms later, or up to 32 ms while tasks queue; no client has observed them yet. After a restart,
+//! an agent repeats that a run is being prepared or has begun. So such a record is due only a second later, and usually joins
+//! another commit.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use base::{AgentId, GraphId, JobName, Label, Mono, Phase, Round, TaskId};
 
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The same for facts that an agent repeats after a restart: a run shorter than this costs no commit for them.
+/// How long the facts may be delayed that an agent repeats after a restart: a run shorter than this costs no commit for them.
 const PROGRESS_DELAY_MAX: Duration = Duration::from_secs(1);
 
 /// The deferred messages of a turn in order, and the deadline of the first one.
@@ -87,7 +87,7 @@ enum Store<M> {
 pub(crate) struct Committed<M> {
     /// The messages that may leave.
     pub(crate) released: Vec<M>,
-    /// The newest task of which a record was stored.
+    /// The newest task with a record in this commit.
     pub(crate) newest: Option<TaskId>,
     /// Whether this commit ended a period of trouble.
     pub(crate) recovered: bool,
@@ -182,9 +182,8 @@ impl<M> CommitQueue<M> {
         Committed { released, newest, recovered: in_trouble && has_room }
     }
 
-    /// The commit has failed. Its records come back and join the next commit. If the trouble has just begun, the deferred
-    /// messages are returned as well, because some can be withdrawn. The caller gives the others to [`Self::hold`] in
-    /// order.
+    /// The commit has failed. Its records come back and join the next commit. If the trouble begins with this commit, the deferred
+    /// messages are returned as well, because some can be withdrawn. The caller gives the others to [`Self::hold`] in order.
     #[must_use]
     pub(crate) fn handle_trouble(&mut self, now: Mono, records: Vec<Record>) -> Option<Vec<M>> {
         let (mut deferred, _, in_trouble) = self.end_commit();
@@ -266,7 +265,7 @@ fn delay_max(record: &Record) -> Duration {
 /// The subject of a record.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Subject {
-    /// Each is kept: the next round of a task does not replace it. They come first, so that the newest task is found behind them.
+    /// Each is kept: the next round of a task does not replace it. They come first, so that the newest task is found at the end.
     Round(TaskId, Round),
     Task(TaskId),
     Gate(Label),

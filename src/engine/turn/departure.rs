@@ -1,4 +1,4 @@
-//! What leaves the controller: the instructions of [`crate::Sequencer`] to the shell.
+//! Departures from the controller: the instructions of [`crate::Sequencer`] to the shell.
 
 use std::time::Duration;
 

@@ -60,7 +60,7 @@ pub enum Effect {
     Tool(ToolOrder),
 }
 
-/// What a message asserts about stored data, which decides how long it waits.
+/// The assertion of a message about stored data, which decides how long the message waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
     /// It tells a client that something will not be lost: it waits for the commit.

@@ -1,4 +1,4 @@
-//! A line in the log for each task that has finished without success: a number of them in ten seconds, and one line for the others.
+//! A line in the log for each task that has finished without success: a limited number in ten seconds, and one line for the others.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use base::{FinishedRound, Mono, Now, Outcome, RoundOutcome, TaskId, words};
 /// The time in which lines are counted.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// Lines in that time: a log of a bad day stays readable, and keeps what else happens. The history has every end.
+/// Maximum number of lines in that time, so that the log of a bad day stays readable and keeps other events. The history has every
+/// end.
 const LINES_MAX: u32 = 20;
 
 /// The lines of the present ten seconds.

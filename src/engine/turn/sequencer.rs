@@ -66,7 +66,7 @@ pub struct Sequencer<R> {
 }
 
 impl<R: Clone> Sequencer<R> {
-    /// For a controller that has just started.
+    /// A sequencer for a controller that has been started and has not had a turn.
     #[must_use]
     pub fn new(controller: Controller) -> Self {
         Self {
@@ -170,7 +170,7 @@ impl<R: Clone> Sequencer<R> {
         self.controller.handle_incident(now, incident);
     }
 
-    /// The sentence of a disk that has no more room than its reserve, or none.
+    /// Sets or clears the sentence about a disk that has no more room than its reserve.
     pub fn handle_room(&mut self, now: Now, little: Option<&str>) {
         self.controller.handle_room(now, little);
     }
@@ -220,7 +220,8 @@ impl<R: Clone> Sequencer<R> {
         self.poll_departure_with(now, |_| {})
     }
 
-    /// The same, and shows each record when it is decided: long before its commit, and even if a later one replaces it.
+    /// Like [`Self::poll_departure`], and shows each record when it is decided: long before its commit, and even if a later one
+    /// replaces it.
     pub fn poll_departure_with(&mut self, now: Now, mut decided: impl FnMut(&Record)) -> Option<Departure<R>> {
         loop {
             if let Some(departure) = self.departures.pop_front() {
@@ -231,7 +232,7 @@ impl<R: Clone> Sequencer<R> {
                 }
                 return Some(departure);
             }
-            // Repeat after the last departure: a reply without a peer is news for the controller.
+            // Repeat after the last departure, because a reply without a peer is news for the controller.
             self.advance(now, &mut decided);
             if self.departures.is_empty() {
                 return None;
@@ -249,7 +250,7 @@ impl<R: Clone> Sequencer<R> {
         self.controller.take_incidents()
     }
 
-    /// Whether everything is stored that the store can take.
+    /// Whether the store has everything that it can take.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
         self.commits.is_at_rest()
@@ -346,7 +347,7 @@ impl<R: Clone> Sequencer<R> {
     fn release(&mut self, deferred: Vec<Deferred<R>>) {
         for message in deferred {
             match message {
-                // While it waited for the store, its agent was given up, and another round may begin.
+                // While the answer waited for the store, its agent was given up, and another round may begin.
                 Deferred::Reply { route, reply: Reply::Assigned(record, _), .. }
                     if !self.controller.is_present(&record) =>
                 {

@@ -1,4 +1,4 @@
-//! Puts a backup into the places that its configuration names in another home.
+//! Puts a backup into another home, at the places that the backup's configuration names.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -19,7 +19,7 @@ use proc::files::file_copy::copy_into;
 use proc::files::state_file;
 use proc::lock::StateLock;
 
-/// A backup that is in its places.
+/// A backup that was restored.
 pub(crate) struct Restored {
     pub(crate) tasks: usize,
     pub(crate) files: usize,
@@ -28,7 +28,7 @@ pub(crate) struct Restored {
     pub(crate) made_at: Wall,
     /// Folders of the configuration that are not in the home.
     pub(crate) outside: Vec<PathBuf>,
-    /// The server that the configuration has for the queue, which is restored as a file.
+    /// The server that the configuration names for the queue, which is restored as a file instead.
     pub(crate) server: Option<String>,
 }
 
@@ -47,7 +47,7 @@ impl Restored {
         let (homely, others): (Vec<_>, Vec<_>) =
             manifest.files.iter().partition(|listed| listed.path.starts_with(HOME));
         let mut missing = missing(place(dir, &homely, &[(HOME, Some(home.folder()))]))?;
-        // The configuration says where everything else belongs.
+        // The configuration names the places of everything else.
         let config = config_of(dir, home)?;
         let server = config.store.server.as_ref().map(|_| config.store.place(&config.paths.state_dir));
         let paths = config.paths;
@@ -65,7 +65,7 @@ impl Restored {
         let (store, rest): (Vec<_>, Vec<_>) = missing.into_iter().partition(|placed| placed.to == stored);
         rest.iter().try_for_each(put)?;
         synced()?;
-        // Last: with it, the home is whole.
+        // The store goes last: with it, the home is complete.
         store.iter().try_for_each(put)?;
         synced()?;
         let bytes = manifest.files.iter().map(|listed| listed.bytes).sum();
@@ -89,7 +89,7 @@ fn read(dir: &Path) -> Result<Manifest, BackupError> {
     Ok(manifest)
 }
 
-/// Reads every file before any is written.
+/// Verifies every file before any is written.
 fn check(dir: &Path, manifest: &Manifest) -> Result<(), BackupError> {
     let store = Path::new(STATE).join(store::FILE_NAME);
     if !manifest.files.iter().any(|listed| listed.path == store) {
@@ -114,7 +114,7 @@ fn config_of(dir: &Path, home: &Home) -> Result<Config, BackupError> {
     Ok(Config::load(file.as_deref(), Some(&base))?.0)
 }
 
-/// The places of files, by the folders that stand for their first names.
+/// The target places of files: each folder replaces the first name of its files' paths.
 fn place(dir: &Path, files: &[&Listed], folders: &[(&str, Option<&Path>)]) -> Vec<Placed> {
     let placed = files.iter().filter_map(|listed| {
         let (name, folder) = folders.iter().find(|(name, _)| listed.path.starts_with(name))?;
@@ -124,7 +124,7 @@ fn place(dir: &Path, files: &[&Listed], folders: &[(&str, Option<&Path>)]) -> Ve
     placed.collect()
 }
 
-/// Those that are not in their places yet.
+/// The files that are not in their places yet. A different file in such a place is an error.
 fn missing(placed: Vec<Placed>) -> Result<Vec<Placed>, BackupError> {
     let describe = |path: &Path| describe(path).map_err(|source| BackupError::Io { path: path.to_owned(), source });
     let mut missing = Vec::new();

@@ -31,8 +31,7 @@ fn name(text: &str) -> Result<AgentId, InvalidAgentId> {
 pub(super) fn run(session: &Session, args: &AgentArgs) -> Result<u8, Failure> {
     privacy::keep_files_private();
     let config = &match session.global.controller()? {
-        // The variable may come from the environment in which the service was started. A supervisor names another controller
-        // with an argument.
+        // The variable may have come with the environment that started the service. A supervisor names another controller by an argument.
         Some(endpoint) if !is_supervised() || session.global.named_elsewhere().is_some() => {
             session.config.clone().at_controller(&endpoint).map_err(|error| Failure::usage(error.to_string()))?
         }
@@ -47,7 +46,7 @@ pub(super) fn run(session: &Session, args: &AgentArgs) -> Result<u8, Failure> {
         Err(LogError::InUse(_)) | Ok(()) => {}
         Err(error) => return Err(Failure::failed(error)),
     }
-    // The remains of a killed agent are ended by its supervisor, or otherwise by its guard.
+    // A killed agent's remains are ended by its supervisor, or by a guard if it has none.
     let guard = if is_supervised() { None } else { Some(session.guard()?) };
     agent::process::run(config, &name, guard, &session.reload()).map_err(|error| {
         let exit = match &error {

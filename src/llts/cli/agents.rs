@@ -34,10 +34,10 @@ pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Says what a task does.
+/// Returns a text about a task, by its id.
 type Doing<'a> = dyn Fn(&str) -> String + 'a;
 
-/// The table of agents. `doing` says what a task does, where that is known.
+/// The table of agents. `doing` describes a task, where its activity is known.
 pub(super) fn table(agents: &[AgentRow], now: Wall, is_terminal: bool, doing: Option<&Doing<'_>>) -> Table {
     let mut columns = vec![
         Column::new("AGENT").gives(Give::Middle(12)),

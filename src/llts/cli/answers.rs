@@ -11,7 +11,7 @@ use term::exit::Failure;
 use term::output::{Output, note, to_value};
 use term::session::Session;
 
-/// The ways to show an answer.
+/// The two forms of an answer.
 pub(super) struct Shown<Answer> {
     /// As JSON.
     pub(super) fields: fn(&Answer) -> &Fields,

@@ -153,26 +153,26 @@ pub(super) enum Command {
     Guard(Later<guard::GuardArgs>),
 }
 
-/// What a command works with.
+/// The things that a command works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// A controller alone.
     Controller,
     /// Files of this machine, and perhaps a controller.
     Files,
-    /// A service of this machine: its home, its processes, its keys, or another door.
+    /// A service of this machine (its home, processes or keys), or another door.
     Service,
 }
 
-/// The name of the command among the arguments of this process, whatever is wrong with them.
+/// The name of the command in this process's arguments, even if those have errors.
 pub(super) fn verb() -> Option<String> {
-    // A question for help would end the reading.
+    // An option for help would end the parsing.
     let words = std::env::args_os().filter(|word| word != "--help" && word != "-h");
     let found = Arguments::command().ignore_errors(true).try_get_matches_from(words).ok()?;
     found.subcommand_name().map(str::to_owned)
 }
 
-/// The format that the arguments of this process ask for. clap reads no further than to the argument that is wrong.
+/// The output format in this process's arguments. It is found by hand, because clap stops at the first wrong argument.
 pub(super) fn format() -> Format {
     let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     let own = words.split(|word| word == "--").next().unwrap_or_default();
@@ -184,20 +184,20 @@ pub(super) fn format() -> Format {
     named.and_then(|name| Format::from_str(name, true).ok()).unwrap_or(Format::Human)
 }
 
-/// The exit code for arguments that were refused, or for help.
+/// The exit code for refused arguments, or for help.
 pub(super) fn exit_code(refused: &clap::Error, verb: Option<&str>) -> u8 {
     let code = u8::try_from(refused.exit_code()).unwrap_or(exit::USAGE);
     if code != 0 && verb == Some("map") { map::FAILED } else { code }
 }
 
-/// Whether arguments were refused only because there is no command.
+/// Whether the only fault is that there is no command.
 pub(super) fn lacks_command(refused: &clap::Error) -> bool {
     use clap::error::ErrorKind;
     matches!(refused.kind(), ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand)
 }
 
 impl Command {
-    /// Where this command works instead of at a controller that `--controller` could name; `None` if it uses a controller.
+    /// Where this command works if it cannot use the controller of `--controller`; `None` if it can.
     pub(super) fn acts_elsewhere(&self) -> Option<&'static str> {
         match self {
             Self::Map(_)
@@ -276,8 +276,8 @@ impl Command {
         }
     }
 
-    /// Whether a damaged configuration keeps nothing of it from being done: it stops a service or looks at one, or asks the one that
-    /// runs for something. What may start a service, or makes a task, uses more of the configuration than the place of the socket.
+    /// Whether the command can do all of its work with a damaged configuration. It can if it stops a service or only talks to a running
+    /// one. A command that may start a service or make a task needs more of the configuration than the place of the socket.
     pub(super) fn does_without_configuration(&self) -> bool {
         match self {
             Self::Down(_) | Self::Open(_) | Self::Doctor => true,

@@ -1,4 +1,4 @@
-//! The caller of a command, for the record of a task that the command ends.
+//! The caller of a command, recorded with each task that the command ends.
 
 use nix::unistd::{Uid, User};
 

@@ -1,4 +1,4 @@
-//! Applies the same change to many tasks, whatever the outcome of the others, with a summary.
+//! Applies the same change to many tasks, each regardless of the others, and prints a summary.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, IsTerminal as _};
@@ -17,9 +17,9 @@ use term::output::{ask, note};
 use term::session::Session;
 use term::{exit, status_line};
 
-/// What a command does with one of its tasks.
+/// The step of a command for one of its tasks.
 pub(super) enum Step {
-    /// It asks for the change.
+    /// Ask for the change.
     Ask(Ask<Option<String>>),
     /// There is nothing to do.
     Needless(Needless),
@@ -30,11 +30,11 @@ pub(super) struct Change<'a> {
     /// The word for it, as in `killed`.
     pub(super) done: &'static str,
     pub(super) step: &'a dyn Fn(&str, State) -> Step,
-    /// Whether this refusal means that the task is as it should be.
+    /// Whether this refusal means that the task is already in the wanted state.
     pub(super) is_done: fn(&ReplyError) -> bool,
 }
 
-/// The sentence if there was nothing to do: for one task, and for several.
+/// The sentences for tasks that needed nothing: for one task, and for several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Needless {
     pub(super) one: &'static str,
@@ -48,10 +48,10 @@ enum Fate {
     Failed(Failure),
 }
 
-/// Requests that are unanswered at a time: the controller stores the changes of many in one commit.
+/// Maximum number of unanswered requests: the controller stores the changes of many in one commit.
 const WINDOW: usize = 256;
 
-/// A change that takes longer than this shows its progress, and then this often.
+/// A longer change shows its progress after this time, and then at this interval.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Applies the change to each task.
@@ -87,7 +87,7 @@ pub(super) fn each(
             Err(error) if !(change.is_done)(&error) => Fate::failed(id, ClientError::from(error).into()),
             Err(_) => Fate::Done,
             Ok(said) => {
-                // That of the others is the same.
+                // The warnings of the others are the same.
                 if warning.is_none()
                     && let Some(said) = said
                 {
@@ -110,14 +110,14 @@ pub(super) fn each(
 }
 
 impl Fate {
-    /// Says why, at once.
+    /// Prints the failure at once.
     fn failed(id: &str, failure: Failure) -> Self {
         note(&about(id, &failure.sentence));
         Self::Failed(failure)
     }
 }
 
-/// Sends the requests, many at a time, and hands over the answer to each, by its index.
+/// Sends the requests, many at a time, and hands over each answer with the index of its request.
 fn carry_out(
     session: &Session,
     client: &Client,
@@ -158,7 +158,7 @@ fn carry_out(
     }
 }
 
-/// Sends an order about all tasks of a job. The controller does a part of it at a time, and says meanwhile how the job stands.
+/// Sends an order for all tasks of a job. The controller carries it out in parts, and reports the progress of the job meanwhile.
 pub(super) fn order_job(
     session: &Session,
     client: &Client,
@@ -183,14 +183,14 @@ pub(super) fn order_job(
                 Arrival::Broadcast(_) => {}
             }
         }
-        // An answer shows that the controller is there, also where no line is shown.
+        // Any answer shows that the controller is there, so this is asked even where no line is shown.
         asked = asked.or_else(|| Some(pipeline.send(&state)));
     }
 }
 
-/// A line on the terminal that is written anew; none where stderr is no terminal.
+/// A line on the terminal that is redrawn; none if stderr is not a terminal.
 struct Progress {
-    /// The time of the next line.
+    /// When the line is drawn next.
     at: Option<Mono>,
     is_shown: bool,
 }
@@ -230,7 +230,7 @@ fn show(session: &mut Session, fates: &[(&str, Fate)], done: &str) {
     match fates {
         [(id, Fate::Done)] => session.out.line(format_args!("{done} {id}")),
         [(id, Fate::Needless(why))] => session.out.line(format_args!("{id} {}", why.one)),
-        // The error is the whole message.
+        // The error says everything.
         [(_, Fate::Failed(_))] => {}
         _ => session.out.line(summary(fates, fates.len(), done)),
     }
@@ -265,7 +265,7 @@ fn summary(fates: &[(&str, Fate)], total: usize, done: &str) -> String {
 const UNKNOWN: Needless = Needless { one: "is not known", many: "are not known" };
 const REFUSED: Needless = Needless { one: "was refused", many: "were refused" };
 
-/// A sentence about a task that names the task once.
+/// A sentence that names its task exactly once.
 pub(super) fn about(id: &str, sentence: &str) -> String {
     if sentence.contains(id) { sentence.to_owned() } else { format!("{id}: {sentence}") }
 }

@@ -41,8 +41,8 @@ pub(super) struct CommandArgs {
 }
 
 impl CommandArgs {
-    /// The command. One for this machine has the working directory and the umask of this process; one for another machine
-    /// has those that are named.
+    /// The submission for the command. On this machine, it gets the working directory and umask of this process; on another machine, the
+    /// ones named by options.
     pub(super) fn submission(&self, is_elsewhere: bool) -> Result<Submission, Failure> {
         let submission = match self.line() {
             Some(line) => Submission::shell(line),
@@ -66,7 +66,7 @@ impl CommandArgs {
         &self.command
     }
 
-    /// The surroundings of the command.
+    /// The working directory and umask of the command.
     pub(super) fn surroundings(&self, is_elsewhere: bool) -> Result<Surroundings, Failure> {
         let folder = if is_elsewhere { self.cwd.clone() } else { Some(self.folder_here()?) };
         Ok(Surroundings {
@@ -81,7 +81,7 @@ impl CommandArgs {
         self.shell.is_some() || !self.command.is_empty()
     }
 
-    /// Offers the standard input of this process to the command. A terminal and nothing are not offered.
+    /// Offers the standard input of this process to the command, unless it is a terminal or `/dev/null`.
     pub(super) fn with_streams(&self, submission: Submission, users: Vec<u32>) -> Result<Submission, Failure> {
         let stdin = io::stdin();
         if !self.is_given() || stdin.is_terminal() || is_nothing(&stdin) {
@@ -103,21 +103,21 @@ impl CommandArgs {
         Ok(submission.surrounded(&surroundings).streaming(name))
     }
 
-    /// Adds the standard input of this process, which the command gets as a whole. That of a terminal is not waited for.
+    /// Adds the whole standard input of this process to the command, unless it is a terminal.
     pub(super) fn with_stdin(&self, submission: Submission) -> Result<Submission, Failure> {
         let stdin = io::stdin();
         if !self.is_given() || stdin.is_terminal() {
             return Ok(submission);
         }
         let mut bytes = Vec::new();
-        // One byte more, so that a longer input is detected.
+        // One byte more than the limit shows that the input is too long.
         let read = stdin.lock().take(STDIN_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
         read.map_err(|error| Failure::failed(format!("cannot read the standard input: {error}")))?;
         let input = input(bytes)?;
         Ok(if input.is_empty() { submission } else { submission.reading(input) })
     }
 
-    /// Whether there is a command, and a standard input with something in it that it does not get.
+    /// Whether there is a command that does not get the standard input, although that has content.
     pub(super) fn leaves_stdin(&self) -> bool {
         let stdin = io::stdin();
         let Ok(stat) = rustix::fs::fstat(&stdin) else { return false };
@@ -178,7 +178,7 @@ fn input(bytes: Vec<u8>) -> Result<String, Failure> {
     })
 }
 
-/// Whether it is `/dev/null`, which a command has anyway.
+/// Whether stdin is `/dev/null`, which a command gets anyway.
 fn is_nothing(stdin: &io::Stdin) -> bool {
     let is_same = |null: std::fs::Metadata| {
         rustix::fs::fstat(stdin)

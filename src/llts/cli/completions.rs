@@ -1,5 +1,5 @@
-//! `llts completions`: what a shell offers behind a word. Names of tasks, jobs, agents, gates and tools are those of the running
-//! service, which is asked over its socket; without one, nothing is offered and nothing is said.
+//! `llts completions`: words that a shell can offer after the typed ones. Names of tasks, jobs, agents, gates and tools come from the
+//! running service, over its socket. Without a service, nothing is offered or reported.
 
 use std::ffi::{OsStr, OsString};
 use std::time::Duration;
@@ -21,16 +21,16 @@ use term::exit::Failure;
 use term::output::Output;
 use term::states;
 
-/// The variable in which a shell asks for completions: its own name.
+/// The variable with which a shell asks for completions; its value is the name of the shell.
 const VARIABLE: &str = "LLTS_COMPLETE";
 
-/// A shell waits for no service that is slower.
+/// Completion must feel instant, so a shell waits no longer for the service.
 const PATIENCE: Duration = Duration::from_millis(25);
 
-/// Tasks and jobs that are offered, the newest.
+/// The number of newest tasks and jobs that are offered.
 const OFFERED: u64 = 100;
 
-/// `llts completions SHELL`: the script that a shell reads.
+/// `llts completions SHELL`: prints the script for a shell.
 pub(super) fn run(out: &mut Output, args: &CompletionsArgs) -> Result<u8, Failure> {
     let shells = Shells::builtins();
     let Some(shell) = shells.completer(&args.shell) else {
@@ -45,12 +45,12 @@ pub(super) fn run(out: &mut Output, args: &CompletionsArgs) -> Result<u8, Failur
     Ok(0)
 }
 
-/// Answers a shell, if one has started this process for completions. True if that is so.
+/// Answers a shell that started this process for completions. Returns whether one did.
 pub(super) fn answer() -> bool {
     let words = std::env::args_os();
     let here = std::env::current_dir().ok();
     let asked = CompleteEnv::with_factory(command).var(VARIABLE).try_complete(words, here.as_deref());
-    // What a shell asks for wrongly, a person at its prompt cannot mend.
+    // A user at the prompt cannot fix a wrong request of the shell, so it is not reported.
     asked.unwrap_or(true)
 }
 
@@ -73,7 +73,7 @@ fn with_names(command: clap::Command) -> clap::Command {
     command.mut_subcommands(with_names)
 }
 
-/// Names, each with a word about it.
+/// Names, each with a short description.
 type Named = Vec<(String, String)>;
 
 #[derive(Clone, Copy)]
@@ -82,7 +82,7 @@ enum Names {
     Known(fn() -> Named),
 }
 
-/// The things that an argument of a command names: its name in the help says which.
+/// The kind of names for an argument, which the argument's name in the help tells.
 fn names_for(verb: &str, arg: &Arg) -> Option<Names> {
     let shown = arg.get_value_names()?.first()?.as_str();
     Some(match (shown, arg.get_id().as_str()) {
@@ -104,7 +104,7 @@ fn plain(names: impl Iterator<Item = String>) -> Named {
     names.map(|name| (name, String::new())).collect()
 }
 
-/// The names that may stand in place of a word; of a list with commas, in place of its last part.
+/// The names that may replace a word, or the last part of a list with commas.
 fn offered(names: Names, current: &OsStr, is_list: bool) -> Vec<CompletionCandidate> {
     let Some(current) = current.to_str() else { return Vec::new() };
     let before = current.rfind(',').filter(|_| is_list).map_or(0, |comma| comma + 1);
@@ -130,7 +130,7 @@ fn client() -> Option<Client> {
     Client::secured(&config, &global.named().endpoint(&config).ok()?).ok()
 }
 
-/// The short ids of tasks, or the whole ones if their beginning is typed; and the words that stand for tasks.
+/// The short ids of tasks, or their whole ids once the beginning of one is typed, and the words that stand for tasks.
 fn task_names(client: &Client, current: &str) -> Result<Named, ClientError> {
     let rows = client.ask(&tasks(&Selector::all(), 0, OFFERED))?.rows;
     let is_whole = current.starts_with('T') && "TASK_".starts_with(current.get(..5).unwrap_or(current));

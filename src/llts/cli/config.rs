@@ -23,7 +23,7 @@ pub(super) struct ConfigArgs {
 }
 
 impl ConfigArgs {
-    /// Whether only the defaults are requested, which are available even if the configuration is refused.
+    /// Whether only the defaults are requested, which are available even with an invalid configuration.
     pub(super) const fn is_about_defaults(&self) -> bool {
         self.defaults
     }

@@ -48,7 +48,7 @@ pub(super) fn run(session: &mut Session, args: ContextArgs) -> Result<u8, Failur
     match args.command {
         ContextCommand::List => list(session, &contexts),
         ContextCommand::Add { name, address, server_key, secret_key } => {
-            // The name is used in every folder.
+            // The context must work from every folder.
             let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
             let [server_key_file, secret_key_file] = [server_key, secret_key].map(|file| file.map(absolute));
             contexts.add(&name, Context { address, server_key_file, secret_key_file }).map_err(Failure::failed)?;

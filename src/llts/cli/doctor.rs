@@ -1,4 +1,5 @@
-//! `llts doctor`: what of this machine and this home keeps a service from working, each with what to do.
+//! `llts doctor`: find the faults of this machine and this home that keep a service from working, and say how to fix
+//! them.
 
 mod checks;
 mod screen;
@@ -10,7 +11,7 @@ use screen::screen;
 use term::exit::{FAILED, Failure};
 use term::session::Session;
 
-/// How a thing stands.
+/// The verdict of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     /// As it should be.
@@ -31,11 +32,11 @@ impl Verdict {
     }
 }
 
-/// What a check has found.
+/// The finding of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Finding {
     verdict: Verdict,
-    /// How the thing stands.
+    /// The state of the thing, as a sentence.
     what: String,
     /// What to do about it, unless it is good.
     remedy: Option<String>,

@@ -23,10 +23,11 @@ use term::output::note;
 use term::session::Session;
 use term::status_line;
 
-/// How long the service hands out nothing after each request for it: if this command is interrupted, it goes on then.
+/// How long a pause of the service lasts, before the next one replaces it. If this command is interrupted, the service
+/// then goes on.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// The time between two looks at the running tasks.
+/// The time between two counts of the running tasks.
 const LOOK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
 #[derive(Args, Debug)]
@@ -46,7 +47,7 @@ pub(super) struct DownArgs {
     undo: bool,
 }
 
-/// It is not a failure if no service runs.
+/// A missing service is not a failure.
 pub(super) fn run(session: &mut Session, args: &DownArgs) -> Result<u8, Failure> {
     if args.undo {
         return pause::resume_service(session);
@@ -55,10 +56,10 @@ pub(super) fn run(session: &mut Session, args: &DownArgs) -> Result<u8, Failure>
     if !args.now && (args.wait || io::stdin().is_terminal()) && holder(&session.config.paths.state_dir).is_some() {
         waited = prepare(session, args.wait)?;
     }
-    // The remains do not belong to this service, and a failure to end them is not one of this command.
+    // The remains belong to other services, so a failure to end them does not fail this command.
     let end = || (stop(&session.config), end_abandoned(&session.config));
     let (stopped, abandoned) = match &waited {
-        // Only the wait has ended in its own way: a signal ends what follows.
+        // The special handling of signals covered only the wait: from here on, a signal ends this process again.
         Some(signals) => signals.let_end(end).map_err(Failure::failed)?,
         None => end(),
     };
@@ -73,7 +74,8 @@ pub(super) fn run(session: &mut Session, args: &DownArgs) -> Result<u8, Failure>
     Ok(if abandoned.iter().all(|one| one.ended.is_ok()) { 0 } else { FAILED })
 }
 
-/// Waits for the running tasks, or asks if there are any. Returns the signals that a wait has taken over.
+/// Waits for the running tasks, or asks whether to stop in spite of them. Returns the signals that the wait has taken
+/// over.
 fn prepare(session: &Session, wait: bool) -> Result<Option<Signals>, Failure> {
     let Some(client) = client(session)? else {
         // A controller that does not listen starts nothing either.
@@ -116,7 +118,7 @@ fn prepare(session: &Session, wait: bool) -> Result<Option<Signals>, Failure> {
     }
 }
 
-/// The tasks that agents have.
+/// The number of tasks with agents.
 fn running(counts: &TaskCounts) -> usize {
     [Phase::Dispatched, Phase::Preparing, Phase::Running, Phase::Ended]
         .map(|phase| counts.0[phase as usize])
@@ -163,7 +165,7 @@ fn show(session: &mut Session, stopped: Stopped, abandoned: &[Abandoned]) {
     }
 }
 
-/// The report on an ephemeral service whose command, guard and supervisor were killed.
+/// A sentence about an ephemeral service whose command, guard and supervisor were killed.
 pub(super) fn of_abandoned(folder: &Path, ended: Result<&u32, &String>) -> String {
     let folder = folder.display();
     match ended {

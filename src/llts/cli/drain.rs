@@ -1,4 +1,4 @@
-//! `llts drain`: exclude agents from new tasks, or include them again.
+//! `llts drain`: keep new tasks away from agents, or let them have tasks again.
 
 use std::net::ToSocketAddrs as _;
 
@@ -71,7 +71,7 @@ pub(super) fn run(session: &mut Session, args: &DrainArgs) -> Result<u8, Failure
     Ok(worst)
 }
 
-/// The refusal of the controller, if it refused.
+/// Sends the order for an agent. Returns the refusal, if the controller refused.
 fn drain(client: &Client, id: &str, order: Drain) -> Result<Option<Failure>, ClientError> {
     match client.ask(&requests::drain::drain(id, order)) {
         Ok(()) => Ok(None),

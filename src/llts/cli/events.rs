@@ -1,7 +1,7 @@
 //! `llts events`: the changes of tasks as they happen.
 //!
-//! They are the broadcasts of the controller, so they cost it one message each, and nothing asks for them again and again. A reader that
-//! is too slow, or a lost connection, loses some; `seq` of a task shows that.
+//! The controller broadcasts them, so they cost it one message each, and nothing polls. A reader that is too slow loses some, and so does
+//! a lost connection; `seq` of a task reveals that.
 
 use std::os::fd::AsFd as _;
 
@@ -55,7 +55,7 @@ pub(super) fn states() -> impl Iterator<Item = String> {
 }
 
 impl EventsArgs {
-    /// Refuses a name that nothing can ever have.
+    /// Refuses names that no job or tool can have.
     fn check(&self) -> Result<(), Failure> {
         if let Some(name) = &self.job {
             JobName::new(name).map_err(|error| Failure::usage(error.to_string()))?;
@@ -66,15 +66,15 @@ impl EventsArgs {
         Ok(())
     }
 
-    /// The tool, unless it is one of the program itself.
+    /// The tool's name, unless the tool is built in.
     fn archive(&self) -> Option<&str> {
         let built_in = [ToolName::command(), ToolName::source()];
         self.tool.as_deref().filter(|name| built_in.iter().all(|tool| tool.as_str() != *name))
     }
 
-    /// The name of a job or a tool that no task has: one may come, or the name is misspelt.
+    /// The name of a job or tool that no task has yet: such a task may still come, or the name is misspelt.
     fn unknown(&self, client: &Client) -> Result<Option<String>, ClientError> {
-        // A controller that does not answer is told at once.
+        // This way, a controller that does not answer is reported at once.
         client.ask(&stats::agents())?;
         let is_unknown = |selector: &Selector, tool: Option<&str>| {
             let ask = RowsAsk { tool: tool.map(str::to_owned), ..RowsAsk::default() };
@@ -134,7 +134,7 @@ pub(super) fn run(session: &mut Session, args: &EventsArgs) -> Result<u8, Failur
     }
 }
 
-/// One change for people.
+/// One change, as a line for people.
 fn line(task: &TaskView, at: &str) -> String {
     let (state, code) = (task.outcome().unwrap_or(task.status()), task.exit_code().filter(|code| code.0 != 0));
     let code = code.map(|code| format!(" exit {code}")).unwrap_or_default();

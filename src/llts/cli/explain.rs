@@ -36,7 +36,7 @@ pub(super) fn run(session: &mut Session, args: &ExplainArgs) -> Result<u8, Failu
     show::show(session, &client, &args.selection, true)
 }
 
-/// For programs that read text: the state, the reason and the log.
+/// Plain text for programs: the state, the reason and the log.
 fn plainly(out: &mut Output, explanation: &Explanation) {
     out.line(format_args!("{}  {}", explanation.task(), explanation.status()));
     out.line(times::readable(explanation.why()));

@@ -1,4 +1,4 @@
-//! Failures that are alike: those that ended in the same way and whose last lines have one pattern.
+//! Groups similar failures: those with the same kind of end and the same pattern of last lines.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use api::wire::requests::rows::RowView;
 use base::pattern;
 use term::table::{Column, Give, Omit, Table};
 
-/// Ids that a group keeps.
+/// Maximum number of ids that a group keeps.
 const IDS_MAX: usize = 1_000;
 
 /// A failed task.
@@ -25,7 +25,7 @@ pub(super) struct Failed<'a> {
     pub(super) what: &'a str,
 }
 
-/// Failures that are alike.
+/// A group of similar failures.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Group {
     pub(super) count: u64,
@@ -33,12 +33,12 @@ pub(super) struct Group {
     pub(super) exit: Option<i32>,
     /// The line of the newest one.
     pub(super) line: String,
-    /// What all lines have in common, if they differ.
+    /// The common pattern of all lines, if they differ.
     common: Option<String>,
-    /// The newest one, and what it does.
+    /// The newest failed task, and its command or tool.
     pub(super) example: String,
     pub(super) what: String,
-    /// The newest of them.
+    /// The ids of the newest failures.
     pub(super) ids: Vec<String>,
 }
 
@@ -54,14 +54,14 @@ impl Group {
     }
 }
 
-/// The groups of the failures that were added.
+/// The groups of all added failures.
 #[derive(Debug, Default)]
 pub(super) struct Failures {
     groups: BTreeMap<(String, Option<i32>, String), Group>,
 }
 
 impl Failures {
-    /// Adds a failed task, the newest first.
+    /// Adds a failed task. Tasks are added newest first.
     pub(super) fn add(&mut self, failed: Failed<'_>) {
         let Failed { id, outcome, exit, line, what } = failed;
         let line = line.trim();

@@ -54,7 +54,7 @@ impl FileArgs {
         !self.outputs.is_empty()
     }
 
-    /// Reads the inputs, which takes as long as their bytes do.
+    /// Reads the inputs as a whole, which can take long.
     pub(super) fn read(&self) -> Result<Vec<LocalFile>, Failure> {
         let mut files: Vec<LocalFile> = Vec::new();
         for input in &self.inputs {
@@ -121,7 +121,7 @@ fn read(input: &OsStr) -> Result<LocalFile, Failure> {
         Failure::usage(format!("--in {input}: the name {name} {why}; use --in NAME=PATH"))
     })?;
     let unreadable = |error: std::io::Error| Failure::failed(format!("cannot read {}: {error}", path.display()));
-    // Otherwise a FIFO without a writer would never be opened.
+    // A FIFO without a writer would block the open otherwise.
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(unreadable)?;
     let metadata = file.metadata().map_err(unreadable)?;
     if !metadata.is_file() {
@@ -140,8 +140,8 @@ fn read(input: &OsStr) -> Result<LocalFile, Failure> {
     Ok(LocalFile { input, path: path.to_owned(), file, bytes })
 }
 
-/// Sends the files that the controller lacks before a submit. A sender that may not send commands may send them when its submit was
-/// refused for lack of them. Returns the task, if that submit was accepted because another sender had sent them meanwhile.
+/// Sends the files that the controller lacks, before a submit. A sender that may not send commands may send files only after its submit
+/// was refused for lack of them. Returns the task if that submit was accepted, because another sender had sent the files meanwhile.
 pub(super) fn prepare(
     config: &Config,
     client: &Client,
@@ -176,7 +176,7 @@ fn send(config: &Config, client: &Client, files: &[LocalFile]) -> Result<(), Uns
     for LocalFile { path, file, input, bytes } in files {
         let store = dir_in(&config.paths.state_dir);
         let sent = file_sender::send(file, (input.digest, *bytes), None, &store, |part| {
-            // It may be put again: the controller may have been killed, or check what it has.
+            // Sending it twice is harmless: the controller may have been killed, or may check its copy.
             client.ask_patiently(&file::put(part), Duration::ZERO)
         });
         sent.map_err(|error| match error {

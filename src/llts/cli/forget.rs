@@ -44,7 +44,7 @@ pub(super) fn run(session: &mut Session, args: &ForgetArgs) -> Result<u8, Failur
     if args.finished_before.is_none() && selection.is_everything() && !failed && !tasks.is_empty() {
         change::confirm(&format!("forget all {} finished tasks", tasks.len()), args.yes)?;
     }
-    // A task of its family that was forgotten before it takes it along.
+    // A task may be gone already: a forgotten task takes others of its family along.
     let change = Change {
         done: "forgot",
         step: &|id, _| Step::Ask(forget(id).for_its_warning()),

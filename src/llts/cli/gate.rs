@@ -177,7 +177,7 @@ fn limits(args: &SetArgs) -> Result<GateChange, Failure> {
     Ok(GateChange { running_max: args.max_running.map(Limit::at), pace, closed_until: None, closed_for: None })
 }
 
-/// A time from now on is that by the clock of the controller.
+/// The change for a closed gate. A relative time counts by the clock of the controller.
 fn closing(args: &CloseArgs, now: Wall) -> GateChange {
     let (closed_for, until) = match (args.span, args.until) {
         (Some(span), _) | (None, Some(Moment::In(span))) => (Some(span), None),

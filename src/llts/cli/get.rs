@@ -37,19 +37,19 @@ pub(super) struct GetArgs {
     force: bool,
 }
 
-/// Where files are written.
+/// The places for fetched files.
 pub(super) struct Target<'a> {
     pub(super) dir: &'a Path,
     pub(super) by: &'a str,
     pub(super) force: bool,
 }
 
-/// A file that is in its place.
+/// A fetched file in its place.
 pub(super) struct Got {
     task: String,
     file: KeptFile,
     path: PathBuf,
-    /// Whether it was not there before.
+    /// Whether the file was missing before.
     is_new: bool,
 }
 
@@ -114,7 +114,7 @@ pub(super) struct Getter<'a> {
     client: &'a Client,
     target: &'a Target<'a>,
     pub(super) got: Vec<Got>,
-    /// The places that this call has filled, each with its task.
+    /// The places that this call has filled, each with the task and digest of its file.
     filled: BTreeMap<PathBuf, (String, ToolDigest)>,
 }
 
@@ -123,7 +123,7 @@ impl<'a> Getter<'a> {
         Self { client, target, got: Vec::new(), filled: BTreeMap::new() }
     }
 
-    /// Fetches the files of a task. Without any, that is an error if the task `must_have` some.
+    /// Fetches the files of a task. If there are none, that is an error for a task that `must_have` some.
     pub(super) fn get(&mut self, task: &TaskView, must_have: bool) -> Result<(), Failure> {
         let fields = task.fields();
         if !task.is_finished() {
@@ -145,7 +145,7 @@ impl<'a> Getter<'a> {
                 .map_err(|failure| Failure { sentence: format!("{name}: {}", failure.sentence), ..failure })?;
         }
         fields.text(words::OUT_IDLE).into_iter().for_each(|idle| note(&format!("{}: {idle}", task.id())));
-        // The files that are there are in their places.
+        // The existing files are in place by now.
         fields.text(words::OUT_NOTE).map_or(Ok(()), |why| Err(Failure::failed(why)))
     }
 
@@ -199,7 +199,7 @@ fn is_missing(path: &Path, digest: &ToolDigest, force: bool) -> Result<bool, Fai
     )))
 }
 
-/// The text before the names of the files of a task.
+/// The text in front of the names of a task's files.
 fn prefix(template: &str, task: &TaskView) -> Result<String, Failure> {
     let mut text = String::new();
     let mut rest = template;

@@ -1,4 +1,4 @@
-//! `llts guard`: the process that ends the remains of a guarded process when that is killed. It is never started by hand.
+//! `llts guard`: the process that ends the remains of another process if that is killed. Users never start it by hand.
 
 use std::path::PathBuf;
 
@@ -41,14 +41,14 @@ pub(super) struct GuardArgs {
 pub(super) fn run(session: &Session, args: &GuardArgs) -> Result<u8, Failure> {
     let pid = Pid::from_raw(args.pid).ok_or_else(|| Failure::usage(format!("{} is not a process id", args.pid)))?;
     let process = ProcessId { pid, start_time: args.start_time };
-    // Both locks stay held while the guarded process lives, and by the process that this one detaches into.
+    // Both locks are held while the guarded process lives, and then by the process into which this one detaches.
     let _keeper = args.guest.as_deref().map(KeeperLock::join).transpose().map_err(Failure::failed)?;
     let of_prompts = args.prompts.as_deref().map(prompts::worker::process::runs);
     let runs = of_prompts.or_else(|| args.tdf.as_deref().map(tdf::shell::worker::runs));
     let runs = runs.or_else(|| args.lists.as_deref().map(lists::shell::worker::runs));
     let runs = runs.transpose().map_err(Failure::failed)?;
     let _deaf = guard::detach().map_err(Failure::failed)?;
-    // The log file of an agent belongs to the next agent of its name.
+    // An agent's log file belongs to the next agent of the same name.
     logging::init(&session.config.log, None).map_err(Failure::failed)?;
     if args.guest.is_none()
         && runs.is_none()

@@ -1,4 +1,4 @@
-//! The submit of a task to the controller, as every command makes it: once, also after a lost answer.
+//! Submits a task to the controller, for all commands: exactly once, even if an answer is lost.
 
 use api::wire::requests::submit::{Submission, Submitted};
 use base::{Mono, Now, Policy, PolicyField, PolicySlot, Scalar, Skew, TaskId};
@@ -7,7 +7,7 @@ use proc::clock;
 use term::exit::Failure;
 use term::output::note;
 
-/// A sentence for a task with a moment of the clock, if the clocks differ: its id has the time of the controller.
+/// A warning about different clocks, for a task that names a moment. The time of the controller is in the task's id.
 fn told_skew(submission: &Submission, submitted: &Submitted, sent: Mono, now: Now) -> Option<String> {
     let is_moment = |field: &PolicyField| {
         matches!(field.slot, PolicySlot::Moment(..)) && is_number(submission.parameters.get(field.word))
@@ -38,7 +38,7 @@ pub(super) fn hand_over(client: &Client, submission: &Submission) -> Result<Subm
     Ok(submitted)
 }
 
-/// The failure of a submit. One that was sent may have been accepted.
+/// The failure of a submit. A submit that was sent may have been accepted all the same.
 pub(super) fn unanswered(client: &Client, key: &str, error: ClientError) -> Failure {
     let may_be_accepted = matches!(error, ClientError::NoController { .. }) && client.has_sent();
     let Failure { exit, sentence } = error.into();

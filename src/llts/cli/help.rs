@@ -1,5 +1,5 @@
-//! The help of the whole program: a first page with the common commands, `llts help all` with every command, `llts help options`, and
-//! the pages of the manual. Each command's own help is that of clap.
+//! The help of the whole program: a first page with the common commands, `llts help all` with every command, `llts help options`, and the
+//! pages of the manual. Each command's own help comes from clap.
 
 use std::ffi::OsString;
 
@@ -15,7 +15,7 @@ use term::exit::Failure;
 use term::output::Output;
 use term::style::{Look, PLAIN, Screen};
 
-/// Where a command stands in the help. Those of the first list are on the first page.
+/// A group of commands in the help. Commands in its first list are on the first page.
 struct Heading {
     title: &'static str,
     first: &'static [&'static str],
@@ -52,7 +52,7 @@ const HEADINGS: [Heading; 6] = [
     Heading { title: "Other systems", first: &["graph", "prompt", "spool"], others: &["tdf"] },
 ];
 
-/// Columns of the help where no terminal says how wide it is.
+/// Columns of the help if the width of the terminal is unknown.
 const WIDTH: usize = 80;
 
 /// Columns of the headings.
@@ -95,7 +95,7 @@ pub(super) fn run(out: &mut Output, args: &HelpArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// What help can be asked about.
+/// The topics for help.
 pub(super) fn topics() -> Vec<(String, String)> {
     let own = [("all", "every command"), ("options", "the options of every command")];
     let pages = manual::topics().map(|topic| (topic.name, topic.title));
@@ -103,7 +103,7 @@ pub(super) fn topics() -> Vec<(String, String)> {
         own.into_iter().chain(pages).map(|(name, about)| (name.to_owned(), about.to_owned())).collect();
     let program = Arguments::command();
     for command in program.get_subcommands().filter(|command| !command.is_hide_set()) {
-        // A page of the manual goes before the command of the same name.
+        // A page of the manual takes precedence over a command of the same name.
         if topics.iter().all(|(name, _)| name != command.get_name()) {
             let about = command.get_about().map(StyledStr::to_string).unwrap_or_default();
             topics.push((command.get_name().to_owned(), about));
@@ -124,7 +124,7 @@ fn unknown(topic: &str) -> Failure {
     ))
 }
 
-/// The command of these words: its name, or an alias, and the names of those below it.
+/// The command for these words: its name or alias, then the names of its subcommands.
 fn command(words: &[&str]) -> Option<clap::Command> {
     let mut all = Arguments::command();
     all.build();
@@ -135,7 +135,7 @@ fn of_command(words: &[&str]) -> String {
     command(words).map(|mut command| command.render_long_help().to_string()).unwrap_or_default()
 }
 
-/// The page that a newcomer sees: no larger than the smallest terminal.
+/// The page for newcomers, which fits the smallest terminal.
 pub(super) fn first_page() -> String {
     let mut text = "llts runs commands and tools on this machine or on many.   Usage: llts COMMAND …\n\n".to_owned();
     text += &commands(false, |heading| heading.first.to_vec());
@@ -163,7 +163,7 @@ fn commands(with_aliases: bool, which: impl Fn(&Heading) -> Vec<&'static str>) -
     for heading in &HEADINGS {
         let mut title = heading.title;
         for name in which(heading) {
-            // A heading may name a command that a build does not have.
+            // The build may lack a command that a heading names.
             let Some(command) = all.find_subcommand(name) else { continue };
             let about = command.get_about().map(StyledStr::to_string).unwrap_or_default();
             let aliases: Vec<&str> = command.get_visible_aliases().collect();
@@ -177,7 +177,7 @@ fn commands(with_aliases: bool, which: impl Fn(&Heading) -> Vec<&'static str>) -
     screen.text()
 }
 
-/// The options of every command, and the codes with which one exits.
+/// The options of every command, and the exit codes.
 fn options(width: usize) -> String {
     let global = Arguments::command();
     let shown = global.get_arguments().filter(|arg| arg.is_global_set()).map(|arg| arg.clone().hide(false));
@@ -189,7 +189,7 @@ fn options(width: usize) -> String {
     )
 }
 
-/// What to say in place of clap's words, if those do not help.
+/// A text that replaces clap's own, where that does not help.
 pub(super) fn in_place_of(refused: &clap::Error, verb: Option<&str>) -> Option<String> {
     match (refused.kind(), verb) {
         (ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand, None) => Some(first_page()),
@@ -198,7 +198,7 @@ pub(super) fn in_place_of(refused: &clap::Error, verb: Option<&str>) -> Option<S
     }
 }
 
-/// Says how to give a value that begins with a dash, in place of clap's advice, with which it would be another argument.
+/// Explains how to give a value that begins with a dash. clap's own advice would make it another argument.
 pub(super) fn advise(refused: &mut clap::Error, words: &[OsString]) {
     let is_like_another = refused.get(ContextKind::SuggestedArg).is_some();
     if let Some(ContextValue::String(word)) = refused.get(ContextKind::InvalidArg)
@@ -215,7 +215,7 @@ fn tip(word: &str, words: &[OsString]) -> Option<String> {
     let mut all = Arguments::command();
     all.build();
     let words: Vec<_> = words.iter().skip(1).map(|word| word.to_string_lossy()).collect();
-    // A group of short options is refused by its first letter.
+    // clap names a group of short options by its first letter.
     let at = words.iter().position(|typed| typed.starts_with(word))?;
     let command = words[..at].iter().fold(&all, |command, word| command.find_subcommand(&**word).unwrap_or(command));
     let typed = &words[at];
@@ -236,7 +236,7 @@ fn tip(word: &str, words: &[OsString]) -> Option<String> {
     has_command.then(|| format!("the words of a command stand behind --, as in llts {name} -- COMMAND {typed}"))
 }
 
-/// A message of several lines as one sentence.
+/// Joins a message of several lines into one sentence.
 pub(super) fn one_line(text: &str) -> String {
     let text = text.strip_prefix("error: ").or_else(|| text.strip_prefix("llts: ")).unwrap_or(text);
     let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();

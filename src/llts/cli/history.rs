@@ -98,7 +98,7 @@ pub(super) fn table(keys: &[GroupKey], groups: &[GroupRow]) -> Table {
     table
 }
 
-/// The numbers of a group; the less a reader needs one, the earlier it gives way to the others.
+/// The numbers of a group. On a narrow terminal, the least important ones are dropped first.
 const NUMBERS: [Column; 11] = [
     Column::new("ROUNDS").number(),
     Column::new("OK").number(),

@@ -1,4 +1,4 @@
-//! `llts hold` and `llts release`, the old names of `pause` and `resume` for tasks: prevent them from starting, and permit it again.
+//! `llts hold` and `llts release`, the old names of `pause` and `resume` for tasks: keep tasks from starting, and let them start again.
 
 use clap::Args;
 

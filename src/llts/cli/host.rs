@@ -1,5 +1,5 @@
-//! The controller of a command that starts a service if there is none: a lasting one in the home, or with `--no-service` one for the
-//! duration of the command.
+//! The controller of a command that starts a service if none runs: a lasting one in the home, or with `--no-service` an ephemeral one for
+//! the command.
 
 use clap::Args;
 
@@ -33,12 +33,12 @@ pub(super) struct HostArgs {
 /// The controller that a command uses.
 pub(super) struct Place {
     pub(super) endpoint: String,
-    /// Whether it ends with the command.
+    /// Whether the service ends with the command.
     pub(super) is_hosted: bool,
 }
 
-/// Does the work of a command at the controller that answers, otherwise at that of a service that is started for it: with this number
-/// of agents, by default one for each processor.
+/// Does the work of a command at the running controller, or at that of a service started for the command. A started service has this
+/// number of agents, by default one for each processor.
 pub(super) fn at_controller(
     session: &mut Session,
     signals: &mut Signals,
@@ -52,7 +52,7 @@ pub(super) fn at_controller(
         service(session, signals, agents)?
     };
     if let Some((endpoint, kept)) = running {
-        // In a task, this command does nothing but wait from here on.
+        // If this command runs inside a task, it does nothing but wait from here on.
         lend_slot();
         let result = work(session, signals, &Place { endpoint, is_hosted: false });
         drop(kept);
@@ -60,7 +60,7 @@ pub(super) fn at_controller(
     }
     let host = host(session, signals, agents)?;
     let result = work(session, signals, &Place { endpoint: host.up().controller.clone(), is_hosted: true });
-    // If the user leaves at once, the supervisor ends the service.
+    // After Ctrl-C, the command leaves at once and the supervisor ends the service.
     if !matches!(&result, Err(failure) if failure.exit == exit::INTERRUPTED) {
         match host.end(signals) {
             Ok(()) => {}
@@ -71,26 +71,26 @@ pub(super) fn at_controller(
     result
 }
 
-/// The endpoint of the controller; `None` if there is none and none was named.
+/// The endpoint of the named or running controller; `None` if none was named and none runs.
 fn endpoint(session: &Session) -> Result<Option<String>, Failure> {
     let Session { global, config, .. } = session;
     if global.controller()?.is_some() {
         return Ok(Some(global.named().endpoint(config)?));
     }
     let endpoint = match configured::find(config) {
-        // A service that is started here would not be the one that is meant.
+        // The user means this service, so none is started in its place.
         Configured::Listening(endpoint) | Configured::Elsewhere(endpoint) => return Ok(Some(endpoint)),
         Configured::At(endpoint) => endpoint,
         Configured::Nowhere => return Ok(None),
     };
-    // A supervisor restarts its controller, so in that case the client waits for it.
+    // With a supervisor, the client waits, because the controller will be restarted.
     let none_listens = configured::is_refused(&endpoint, config.client.reply_timeout)
         && supervisor::holder(&config.paths.state_dir).is_none();
     Ok((!none_listens).then_some(endpoint))
 }
 
-/// The controller that was named, otherwise that of the service of the home, which is started if none runs. The client keeps a
-/// service that would end without work.
+/// The named controller, or else that of the home's service, which is started if none runs. The returned client keeps a service up that
+/// would end without work.
 fn service(
     session: &Session,
     signals: &mut Signals,
@@ -107,7 +107,7 @@ fn service(
             if is_named || !(ends || is_absent) {
                 return Ok(Some((endpoint, None)));
             }
-            // From its answer on, a service that ends without work has some.
+            // Once the service has answered, the open connection counts as work.
             if ends && let Some(client) = kept(session, &endpoint)? {
                 return Ok(Some((endpoint, Some(client))));
             }
@@ -129,7 +129,7 @@ fn service(
     Err(Failure::failed("the service of this home ends again and again; see its log, or `llts incidents`"))
 }
 
-/// A connection that keeps a service, unless it has ended.
+/// A connection that keeps the service up; `None` if the service has ended.
 fn kept(session: &Session, endpoint: &str) -> Result<Option<Client>, Failure> {
     if configured::is_refused(endpoint, session.config.client.reply_timeout) {
         return Ok(None);

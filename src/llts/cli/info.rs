@@ -1,4 +1,4 @@
-//! `llts info`: which service is meant, where everything of it is, and how it stands.
+//! `llts info`: the service that a command would use, where its parts are, and its state.
 
 use std::fs;
 use std::path::Path;
@@ -56,7 +56,7 @@ pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// The answers of the named controller or of that of the home; `None` if none was named and that of the home does not listen.
+/// The answers of the named controller or of the home's; `None` if none was named and the home's does not listen.
 fn ask(session: &Session) -> Result<Option<Answer>, Failure> {
     let Session { global, config, .. } = session;
     let endpoint = match global.controller()? {
@@ -84,7 +84,7 @@ fn ask(session: &Session) -> Result<Option<Answer>, Failure> {
 fn place(session: &Session, facts: &mut Map<String, Value>) {
     let Session { config, sources, home, .. } = session;
     let state_dir = &config.paths.state_dir;
-    // A home that begins with a relative path is the current folder.
+    // A relative path of a home begins at the current folder.
     let shown = |path: &Path| path_text(&std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
     let holder = supervisor::holder(state_dir);
     let service = holder.and_then(|_| Service::read(state_dir));
@@ -120,7 +120,7 @@ fn place(session: &Session, facts: &mut Map<String, Value>) {
     }
 }
 
-/// A queue that other machines share.
+/// The facts about a queue that several machines share.
 fn queue(server: &StoreServer, state_dir: &Path) -> Value {
     let queue = ServerStore::open(server, state_dir).and_then(|mut store| store.queue());
     let Queue { place, leader, standbys, survives } = match queue {
@@ -156,7 +156,7 @@ fn tools(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Bytes of the files in a folder, not below it: the store is there.
+/// Size in bytes of the files directly in a folder, among them the store.
 fn bytes(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.metadata().ok()).filter(fs::Metadata::is_file).map(|file| file.len()).sum()
@@ -232,7 +232,7 @@ fn table(facts: &Map<String, Value>) -> Table {
     table
 }
 
-/// The leader of a queue that several machines share, the standbys, and what can be lost.
+/// The leader of a shared queue, the standbys, and the possible loss.
 fn show_queue(table: &mut Table, queue: &Map<String, Value>) {
     if let Some(error) = queue.get("error").and_then(Value::as_str) {
         table.row(["queue", error]);
@@ -266,7 +266,7 @@ fn show_queue(table: &mut Table, queue: &Map<String, Value>) {
     table.row(["survives", &format!("an accepted task survives {}", plain(&queue["survives"]))]);
 }
 
-/// How many keys have other values than those that are built in.
+/// How many keys differ from the built-in values.
 pub(super) fn differing(keys: u64) -> String {
     if keys == 1 {
         "1 key differs from the default".to_owned()
@@ -283,7 +283,7 @@ fn idle(facts: &Map<String, Value>) -> String {
         .map_or_else(String::new, |limit| format!("; it ends after {} without tasks (`llts up` keeps it)", span(limit)))
 }
 
-/// The version of the running service, and that of this program where it is another one.
+/// The version of the running service, and that of this program if it differs.
 fn versions(service: Option<&str>, program: &str) -> String {
     match service {
         Some(service) if service == program => service.to_owned(),

@@ -25,7 +25,7 @@ const CONFIG: &str = "\
 LOG_DIR = \"log\"
 ";
 
-/// The lines that are added to it for a controller that other machines can reach.
+/// Lines added to it if other machines can reach the controller.
 const KEYS: &str = "\
 CURVE_SERVER_SECRET_KEY_FILE = \"keys/server.key\"
 CURVE_AUTHORISED_KEYS_DIR = \"keys/authorised\"
@@ -62,7 +62,7 @@ pub(super) fn run(session: &mut Session, args: &InitArgs) -> Result<u8, Failure>
     home.mark()?;
     make_folder(&folder.join("log"), 0o700)?;
     tools::unpack_samples(&folder.join("tools"), Some(tools::FIRST_SAMPLE)).map_err(Failure::failed)?;
-    // Also for 127.0.0.1: every user of the machine reaches that.
+    // Keys are made even for 127.0.0.1, because every user of the machine can reach it.
     let listen = args.listen;
     let key = listen.map(|_| make_keys(&folder.join("keys"))).transpose()?;
     let ports = listen.and_then(other_ports);
@@ -70,7 +70,7 @@ pub(super) fn run(session: &mut Session, args: &InitArgs) -> Result<u8, Failure>
         Some(ip) => format!("{CONFIG}\nCONTROLLER_IP = \"{ip}\"\n{}{KEYS}", ports.map(port_lines).unwrap_or_default()),
         None => CONFIG.to_owned(),
     };
-    // Last: with it, the home is complete.
+    // Written last: with this file, the home is complete.
     write_new(&config, &text)?;
     if let Some([requests, broadcasts]) = ports {
         note(&format!("the usual ports are taken here: this home has {requests} and {broadcasts} (config.toml)"));
@@ -79,7 +79,7 @@ pub(super) fn run(session: &mut Session, args: &InitArgs) -> Result<u8, Failure>
     Ok(0)
 }
 
-/// Free ports in place of the usual ones, if one of these is taken: another home of this machine may have them.
+/// Free ports instead of the usual ones, if one of those is taken, perhaps by another home of this machine.
 fn other_ports(ip: IpAddr) -> Option<[u16; 2]> {
     let usual = Config::default().controller.usual_ports()?;
     let is_taken = |port| TcpListener::bind((ip, port)).is_err_and(|error| error.kind() == ErrorKind::AddrInUse);
@@ -96,7 +96,7 @@ fn port_lines([requests, broadcasts]: [u16; 2]) -> String {
     format!("CONTROLLER_REP_PORT = {requests}\nCONTROLLER_PUB_PORT = {broadcasts}\n")
 }
 
-/// The keys of the controller and those of this machine, which is let in.
+/// Makes the keys of the controller and of this machine, and authorises the latter.
 fn make_keys(folder: &Path) -> Result<PublicKey, Failure> {
     let authorised = folder.join("authorised");
     make_folder(&authorised, 0o700)?;

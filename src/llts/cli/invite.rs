@@ -127,7 +127,7 @@ pub(super) fn server_files(session: &Session) -> Result<CurveServerFiles, Failur
 const MAY: &str = "; it may send commands and push tools";
 const MAY_NOT: &str = "; it may not send commands or push tools, which `llts keys accept NAME --may commands` allows";
 
-/// Whether the controller takes commands with a key, which its file allows or not.
+/// Whether the controller takes commands from a key, which the key's file may allow.
 fn may_command(config: &Config, may: bool) -> bool {
     let key = if may { CallerKey::Commands } else { CallerKey::Authorised };
     config.controller.allow_commands.admits(Caller { key, ..Caller::at(CallerPlace::Elsewhere) }, Right::Command)
@@ -135,7 +135,7 @@ fn may_command(config: &Config, may: bool) -> bool {
 
 /// Why a machine was not let in.
 enum Undecided {
-    /// Another one waits under its name.
+    /// Another machine waits under the same name.
     Taken(WaitError),
     /// Anything else.
     Failed(Failure),
@@ -191,12 +191,12 @@ fn decide(
             verdict => break verdict.map_err(Failure::failed)?,
         }
     };
-    // Only one that was accepted elsewhere is not in wait any more.
+    // It still waits, unless it was accepted by `llts keys` or here.
     keys.remove(name).map_err(Failure::failed)?;
     ended(name, &verdict).map_err(Undecided::Failed)
 }
 
-/// What the end of the wait for a decision on this machine means.
+/// The result of the command for this decision.
 fn ended(name: &AgentId, verdict: &Verdict) -> Result<(), Failure> {
     match verdict {
         Verdict::Accepted => Ok(()),
@@ -218,7 +218,7 @@ fn is_yes() -> Result<bool, Failure> {
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
-/// The ports of the controller, which were chosen at its start if the configuration leaves them open.
+/// The ports of the controller. Those that the configuration leaves open were chosen at its start.
 fn ports(config: &Config) -> Result<(u16, Option<u16>), Failure> {
     let state_dir = &config.paths.state_dir;
     let service = supervisor::holder(state_dir).and_then(|_| Service::read(state_dir));
@@ -242,7 +242,7 @@ fn tell(session: &mut Session, desk: &Desk, ip: IpAddr, may_command: bool) {
     let own = if ip.is_unspecified() { own_addresses(ip) } else { vec![ip] };
     let mut addresses: Vec<String> = own.into_iter().map(at).collect();
     if addresses.is_empty() {
-        // Other machines cannot reach one without an address; it may get one while the invitation is valid.
+        // Without an address, other machines cannot reach it; it may get one while the invitation is valid.
         addresses.push(format!("ADDRESS-OF-THIS-MACHINE:{port}"));
     }
     let token = desk.token().text();

@@ -1,4 +1,4 @@
-//! `llts jobs` and `llts job`: the tasks that share a name, as one. Also the orders of other commands about a whole job.
+//! `llts jobs` and `llts job`: tasks with a common name, treated as one. Also the orders of other commands about a whole job.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use term::style::{BAD, PLAIN};
 use term::table::{Column, Give, Omit, Table};
 use term::{exit, times};
 
-/// Failed tasks of each outcome that are looked at: they take some seconds.
+/// How many failed tasks of each outcome are examined; this many take some seconds.
 const LOOKED_AT: u64 = 100_000;
 
 /// Tasks per request.
@@ -63,7 +63,7 @@ pub(super) fn list(session: &mut Session, args: &JobsArgs) -> Result<u8, Failure
     Ok(0)
 }
 
-/// The table of jobs. A program gets the counts alone, always in the same columns.
+/// The table of jobs. For a program, it has counts only, always in the same columns.
 pub(super) fn table_of(jobs: &[&JobAnswer], now: Wall, is_terminal: bool) -> Table {
     let number = |name| Column::new(name).number();
     let mut columns = vec![Column::new("JOB").gives(Give::Middle(8)), number("TASKS"), number("WAITING").rank(2)];
@@ -169,7 +169,7 @@ fn facts(job: &JobAnswer, pace: &Pace) -> Table {
     table
 }
 
-/// An untrusted number of seconds.
+/// Converts a number of seconds from another process, which may be invalid.
 pub(super) fn seconds_of(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }
@@ -178,7 +178,7 @@ pub(super) fn with_agents(job: &JobAnswer) -> u64 {
     [Phase::Dispatched, Phase::Preparing, Phase::Running, Phase::Ended].map(|phase| job.in_phase(phase)).iter().sum()
 }
 
-/// One line about a job that is waited for.
+/// One line about a job that a command waits for.
 fn progress(job: &JobAnswer, now: Wall) -> String {
     let (done, total) = (job.in_phase(Phase::Finished), job.total());
     let left = Pace::of(job, now).left.map(|left| format!("{} left  ", times::duration(left))).unwrap_or_default();
@@ -191,12 +191,12 @@ fn progress(job: &JobAnswer, now: Wall) -> String {
     )
 }
 
-/// How fast a job goes on, from its first submit until now or its end.
+/// The speed of a job, from its first submit until its end or now.
 #[derive(Debug, PartialEq)]
 pub(super) struct Pace {
     /// Finished tasks per second.
     pub(super) rate: Option<f64>,
-    /// The time until the others have finished at this rate, unless they have.
+    /// The estimated time until all tasks have finished, unless they have.
     pub(super) left: Option<Duration>,
 }
 
@@ -217,7 +217,7 @@ impl Pace {
     }
 }
 
-/// The failed tasks of a job by their exit codes and last lines, the most frequent first. False if some were not looked at.
+/// The failed tasks of a job by exit code and last line, the most frequent first. The flag is false if some were not examined.
 fn failures_of(client: &Client, job: &JobAnswer) -> Result<(Vec<Group>, bool), ClientError> {
     let (mut groups, mut are_all) = (Failures::default(), true);
     for outcome in
@@ -228,7 +228,7 @@ fn failures_of(client: &Client, job: &JobAnswer) -> Result<(Vec<Group>, bool), C
     Ok((groups.sorted(), are_all))
 }
 
-/// Looks at the tasks of a job with this outcome, newest first. False if there are more than [`LOOKED_AT`].
+/// Examines the tasks of a job with this outcome, newest first. Returns false if there are more than [`LOOKED_AT`].
 fn look_at(client: &Client, job: &str, outcome: Outcome, mut look: impl FnMut(&TaskView)) -> Result<bool, ClientError> {
     let selector = Selector::all().and_job(job).and_outcome(outcome);
     let (mut seen, mut last) = (0, None);
@@ -262,7 +262,7 @@ pub(super) fn change(session: &mut Session, name: &str, what: &JobOrder, done: &
     Ok(if concerned.warning().is_some() { exit::REFUSED } else { 0 })
 }
 
-/// Waits until all tasks of a job have finished. Exits like the worst of them.
+/// Waits until all tasks of a job have finished. Exits with the code of the worst one.
 pub(super) fn wait(session: &mut Session, wait: &mut Wait, name: &str, until: Option<Mono>) -> Result<u8, Failure> {
     let client = session.client()?;
     let ended = wait.wait(
@@ -288,7 +288,7 @@ pub(super) fn wait(session: &mut Session, wait: &mut Wait, name: &str, until: Op
     let mut worst = 0;
     for outcome in Outcome::ALL.into_iter().filter(|outcome| *outcome != Outcome::Succeeded) {
         if job.with_outcome(outcome) > 0 {
-            // A task that was skipped, killed or lost has no exit code of its own.
+            // Skipped, killed and lost tasks have no exit code of their own.
             worst = worst.max(exit::FAILED);
             look_at(&client, name, outcome, |task| worst = worst.max(exit::of_task(task).0))?;
         }

@@ -20,7 +20,7 @@ use term::output::note;
 use zmtp::curve_keys;
 use zmtp::engine::KeyPair;
 
-/// How long the answer is waited for: an invitation is valid for a day at most.
+/// How long to wait for the answer: an invitation is valid for at most a day.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Args, Debug)]
@@ -44,7 +44,7 @@ fn address(text: &str) -> Result<String, String> {
     let parsed = split_tcp(&format!("tcp://{text}"));
     parsed
         .map(|_| text.to_owned())
-        // What to write in place of it is said below.
+        // The advice is left out, because better advice follows.
         .map_err(|why| format!("it {}", why.to_string().split("; ").next().unwrap_or_default()))
         .map_err(|why| format!("{why}; write IP:PORT or NAME:PORT, as the invitation does"))
 }
@@ -70,7 +70,7 @@ pub(super) fn run(session: &mut Session, args: &JoinArgs) -> Result<u8, Failure>
         );
         return Err(Failure::new(exit::NO_CONTROLLER, sentence));
     }
-    // What the answer makes useful must not fail for want of a folder.
+    // The home is created first: an accepted key must not be lost because a folder cannot be created.
     let is_new = session.home.mark()?;
     let pair = KeyPair::from_bytes(rand::random());
     let newcomer = Newcomer { name, key: pair.public() };
@@ -122,7 +122,7 @@ CURVE_SERVER_PUBLIC_KEY_FILE = \"keys/server.key.pub\"
     Ok(0)
 }
 
-/// A sentence about the rights of this machine at the controller, where it has this name.
+/// A sentence about the rights of this machine, and its name at the controller.
 fn rights(name: &AgentId, may_command: bool) -> String {
     if may_command {
         return "the controller takes commands and pushes of tools from this machine".to_owned();

@@ -1,4 +1,4 @@
-//! `llts kill`: ask for the end of tasks.
+//! `llts kill`: ask tasks to end.
 
 use clap::Args;
 

@@ -24,17 +24,18 @@ impl<T: Args> Args for Later<T> {
     }
 }
 
-/// Describes the arguments as if that had been done at once: before the global ones, and without a change of the command's own text.
+/// Describes the arguments as if they had been there from the start: before the global ones, and without changing the text of the
+/// command.
 fn describe<T: Args>(command: Command) -> Command {
     let about = command.get_about().cloned().unwrap_or_default();
     let global: Vec<Id> = command.get_arguments().map(|arg| arg.get_id().clone()).collect();
     let command = T::augment_args(command).about(about);
-    // A changed argument becomes the last one.
+    // Changing an argument moves it to the end.
     let command = global.iter().fold(command, |command, id| command.mut_arg(id, |arg| arg));
     with_pointer(command)
 }
 
-/// A text without the line breaks within its sentences, which would stay at any width of the terminal. Indented lines are kept.
+/// Joins the lines of each sentence, because their breaks would stay at any width of the terminal. Indented lines are kept.
 fn flowing(text: &str) -> String {
     let mut flowing = String::new();
     let mut lines = text.lines().peekable();
@@ -47,13 +48,13 @@ fn flowing(text: &str) -> String {
     flowing
 }
 
-/// Whether a sentence goes on behind the end of a line.
+/// Whether a sentence continues on the next line.
 pub(super) fn breaks_a_sentence(line: &str, next: &str) -> bool {
     let is_text = |line: &str| !line.is_empty() && !line.starts_with(' ');
     is_text(line) && is_text(next) && !line.ends_with(['.', ':'])
 }
 
-/// The options of every command are explained once, and not in the help of each.
+/// Global options are explained in one place, and not in the help of each command.
 fn with_pointer(command: Command) -> Command {
     let own = command.get_after_help().map(|text| format!("{}\n\n", flowing(&text.to_string()))).unwrap_or_default();
     let command = command.after_help(format!("{own}Global options: llts help options"));

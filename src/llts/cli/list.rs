@@ -1,4 +1,4 @@
-//! `llts list`: tasks as a table, the newest first: those of the service, and behind them those that only its history has.
+//! `llts list`: a table of tasks, newest first: those of the service, then those that only its history still has.
 
 mod past;
 
@@ -66,14 +66,14 @@ pub(super) struct ListArgs {
     offset: u64,
 }
 
-/// The rows of a page, with the numbers of all tasks that match.
+/// The rows of a page, and the total numbers of matching tasks.
 #[derive(Debug)]
 struct Page {
     rows: Vec<Row>,
     states: StateCounts,
     /// Number of the tasks that match and that the service knows.
     known: u64,
-    /// Number of those that only the history has, as far as it was read.
+    /// Number of matching tasks that only the history has, in the part of it that was read.
     forgotten: u64,
     reach: Reach,
     offset: u64,
@@ -82,14 +82,14 @@ struct Page {
     typed: String,
 }
 
-/// How far the history was read for the tasks that match.
+/// How much of the history was searched for matching tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
-    /// To its end, or it has none of them.
+    /// All of it, or it cannot have any.
     All,
-    /// Some of it.
+    /// A part of it.
     Part,
-    /// Not at all: the service knows enough of them.
+    /// None of it: the service knows enough matching tasks.
     Nothing,
 }
 
@@ -128,7 +128,7 @@ impl ListArgs {
         Order { by: self.past.sort.unwrap_or_default(), is_reversed: self.past.reverse }
     }
 
-    /// Whether it narrows tasks down by more than the fields of a selection.
+    /// Whether it has filters besides the fields of a selection.
     fn is_narrowed(&self) -> bool {
         !self.state.is_empty() || self.text.is_some() || self.longer
     }
@@ -148,14 +148,14 @@ impl ListArgs {
     }
 }
 
-/// The page that is asked for.
+/// The requested page.
 fn page(client: &Client, args: &ListArgs, limit: u64) -> Result<Page, Failure> {
     let end = args.offset.saturating_add(limit);
     let order = args.order();
     let found = args.selection.rows(client, &args.asked(clock::now().wall), end)?;
     let mut rows: Vec<Row> = found.rows.iter().map(|task| Row::of_task(task, found.now)).collect();
     let live = rows.iter().map(|row| row.id.clone()).collect();
-    // What the service knows is newer than what only the history has.
+    // Tasks of the service are newer than those that only the history has.
     let is_full = found.total > end && order == Order::default() && !args.past.period.is_given();
     let past = if is_full { Forgotten::default() } else { past::rounds(client, args, &live, found.now, end)? };
     let Forgotten { rounds, count: forgotten, is_cut } = past;
@@ -180,7 +180,7 @@ fn page(client: &Client, args: &ListArgs, limit: u64) -> Result<Page, Failure> {
     })
 }
 
-/// In this order; equal ones by their ids.
+/// Sorts rows in this order, and equal ones by id.
 fn sort(rows: &mut [Row], order: Order) {
     rows.sort_by(|one, other| {
         let natural = one.key(order.by).cmp(&other.key(order.by)).then_with(|| one.id.cmp(&other.id));
@@ -188,7 +188,7 @@ fn sort(rows: &mut [Row], order: Order) {
     });
 }
 
-/// The table with its last lines.
+/// The table, and the lines below it.
 fn screen(page: &Page, args: &ListArgs, look: Look) -> Screen {
     let look = if args.no_trunc || args.wide { Look { width: None, ..look } } else { look };
     let mut screen = Screen::new(look);
@@ -227,7 +227,7 @@ impl Page {
     }
 }
 
-/// How many tasks are in which state, and what to type next.
+/// The number of tasks in each state, and commands to type next.
 fn summary(page: &Page) -> Vec<(anstyle::Style, String)> {
     if page.known + page.forgotten == 0 && page.reach == Reach::All {
         return vec![(PLAIN, "no task matches".to_owned())];
@@ -256,7 +256,7 @@ fn summary(page: &Page) -> Vec<(anstyle::Style, String)> {
     parts
 }
 
-/// For programs: the tasks of the service, and behind the last of them those that it has forgotten; or the rounds of a time.
+/// For programs: the tasks of the service, followed by forgotten ones; or the rounds of a period.
 fn in_json(session: &mut Session, args: &ListArgs) -> Result<u8, Failure> {
     if args.past.is_given() {
         return rounds::list(session, &args.past, &args.selection, &args.state, args.offset, args.limit);
@@ -272,10 +272,10 @@ fn in_json(session: &mut Session, args: &ListArgs) -> Result<u8, Failure> {
         (total, rows.iter().map(|task| to_value(task.fields())).collect())
     };
     let mut total = known;
-    // In the form of the wire, these are the answers of the controller to a list alone.
+    // The wire form has only the controller's answer to a list, without the history.
     if session.out.is_of_schema() && known <= end {
         let live = tasks.iter().filter_map(|task| Some(task[words::TASK_ID].as_str()?.to_owned())).collect();
-        // One more than the page has, so that its end is not taken for the last of them.
+        // One more than the page needs shows whether others follow.
         let past = past::rounds(&client, args, &live, now, (end - known).saturating_add(1))?;
         total += past.count;
         let skipped = size(args.offset.saturating_sub(known));
@@ -290,11 +290,11 @@ fn size(count: u64) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
 }
 
-/// The time before now from which on the history supplies rows unasked: reading all of it may take seconds.
+/// Older rows of the history are read only on request: reading all of it may take seconds.
 const UNASKED: Duration = Duration::from_secs(86_400);
 
 impl ListArgs {
-    /// The ends that the history is asked for; `None` if it has no such task.
+    /// The ends to search for in the history; `None` if it cannot have a matching task.
     fn past_states(&self) -> Option<Vec<ShownState>> {
         let is_past = |state: &ShownState| !state.is_open();
         if self.longer || (!self.state.is_empty() && !self.state.iter().any(is_past)) {

@@ -68,7 +68,7 @@ impl LogsArgs {
     }
 }
 
-/// What became of the outputs of one task.
+/// The result of printing one task's outputs.
 #[derive(Clone, Copy, Debug, Default)]
 struct Shown {
     is_cut: bool,
@@ -80,7 +80,7 @@ pub(super) fn run(session: &mut Session, args: &LogsArgs) -> Result<u8, Failure>
     let mut worst = 0;
     let mut chosen = args.selection.resolve(&client, Scope::Every)?;
     if !args.selection.is_by_ids() {
-        // A list has the newest task first, a reader of outputs begins with the oldest.
+        // A list begins with the newest task, but outputs are read from the oldest on.
         chosen.reverse();
     }
     let has_heads = chosen.len() > 1 && session.out.look().is_terminal && !args.tag && !args.raw;

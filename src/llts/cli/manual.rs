@@ -1,4 +1,4 @@
-//! The pages of the manual, which are those of `docs/`: shown by `llts help TOPIC`, and written as manual pages by `llts man DIR`.
+//! The pages of the manual, taken from `docs/`: shown by `llts help TOPIC`, and written as manual pages by `llts man DIR`.
 
 mod blocks;
 mod roff;
@@ -11,7 +11,7 @@ use super::args::Arguments;
 use term::exit::Failure;
 use term::output::Output;
 
-/// Columns of a page where none are known, and at most.
+/// Maximum number of columns of a page, also used if the width is unknown.
 const COLUMNS: usize = 80;
 
 /// The list of all pages, with their titles.
@@ -21,7 +21,7 @@ macro_rules! pages {
     ($($path:literal),* $(,)?) => { [$(($path, include_str!(concat!("../../../docs/", $path)))),*] };
 }
 
-/// The texts of the pages that SUMMARY.md lists, but for those [`OF_THE_CODE`].
+/// The texts of the pages in SUMMARY.md, except for those in [`OF_THE_CODE`].
 const PAGES: [(&str, &str); 20] = pages![
     "README.md",
     "shell.md",
@@ -55,7 +55,7 @@ pub(super) struct Topic {
     path: &'static str,
 }
 
-/// The pages that SUMMARY.md lists for users, in its order.
+/// The pages for users in SUMMARY.md, in its order.
 pub(super) fn topics() -> impl Iterator<Item = Topic> {
     let link = |line: &'static str| {
         let (title, rest) = line.split_once('[')?.1.split_once("](")?;
@@ -70,7 +70,7 @@ pub(super) fn topics() -> impl Iterator<Item = Topic> {
     SUMMARY.lines().filter_map(link).filter(is_for_users).filter_map(topic)
 }
 
-/// The text of a page. It goes before the command of the same name, whose help is that of `--help`.
+/// The text of a page. It takes precedence over a command of the same name, whose help is that of `--help`.
 pub(super) fn page(name: &str) -> Option<&'static str> {
     let topic = topics().find(|topic| topic.name == name)?;
     text(&topic)
@@ -80,7 +80,7 @@ fn text(topic: &Topic) -> Option<&'static str> {
     PAGES.iter().find(|(path, _)| *path == topic.path).map(|(_, text)| *text)
 }
 
-/// Prints a page as wide as the terminal, and no wider than is read well.
+/// Prints a page in the width of the terminal, but not too wide for reading.
 pub(super) fn show(out: &mut Output, page: &str) {
     let columns = out.columns().unwrap_or(COLUMNS).clamp(20, COLUMNS);
     out.styled(&screen::render(&blocks::parse(page), columns));

@@ -1,6 +1,6 @@
 //! `llts map`: a command for each line of the input.
 //!
-//! What becomes of the lines is decided by [`map`](crate::map); the loop here carries it out.
+//! The engine [`map`](crate::map) makes the decisions; the loop here carries them out.
 
 mod bar;
 mod input;
@@ -32,7 +32,7 @@ use term::session::Session;
 use input::Input;
 use template::Prepared;
 
-/// What separates the command from the values, and the values of each source.
+/// The word that separates the command from the values, and the sources from each other.
 pub(super) const SOURCE: &str = ":::";
 
 /// The exit code of a map that cannot go on, as that of GNU parallel.
@@ -129,7 +129,7 @@ pub(super) fn run(session: &mut Session, args: &MapArgs) -> Result<u8, Failure> 
     })
 }
 
-/// A failure of a map has the exit code that it has in GNU parallel.
+/// Gives a failure of a map the exit code of GNU parallel.
 pub(super) fn with_its_code(failure: Failure) -> Failure {
     match failure.exit {
         exit::INTERRUPTED | exit::BROKEN_PIPE => failure,

@@ -21,13 +21,13 @@ use term::exit::Failure;
 use term::output::note;
 use term::session::Session;
 
-/// How long a browser may take to say that it does not start.
+/// How long a browser may take to fail at its start.
 const START_SECONDS_MAX: i64 = 1;
 
 /// The program that opens an address in the browser of a desktop.
 const DESKTOP: &str = "xdg-open";
 
-/// In `BROWSER`, the place of the address.
+/// The place for the address in `BROWSER`.
 const PLACE: &str = "%s";
 
 #[derive(Args, Debug)]
@@ -51,7 +51,7 @@ pub(super) fn run(session: &mut Session, args: &OpenArgs) -> Result<u8, Failure>
     let grant = if args.read_only { Grant::Read } else { Grant::Change };
     let file = http::token_file(&session.config, grant);
     let whole = if session.config.http.is_open() {
-        // The door takes a ticket from this machine only, and the browser may well be on another one.
+        // Only this machine can use a ticket, and the browser may be on another one.
         note(&format!(
             "other machines reach this page, so its address has no token; end it with #token= and the text of {}",
             file.display()
@@ -88,7 +88,7 @@ fn address(session: &Session) -> Result<String, Failure> {
         let file = session.sources.file().map_or_else(|| session.home.folder().join("config.toml"), Path::to_owned);
         Failure::failed(format!("{}, so there is no page; {}", why_closed(&session.config), how_to_open(&file)))
     })?;
-    // An address of all interfaces is none to go to.
+    // No browser can open an address that stands for all interfaces.
     Ok(format!("{}/", http.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")))
 }
 
@@ -115,7 +115,7 @@ fn how_to_open(file: &Path) -> String {
     format!("set ENABLED = true in [http] of {}, then run `llts restart`", file.display())
 }
 
-/// The address with a text that the page shows in place of the token. A fragment is not sent to any server.
+/// The address with a ticket in place of the token. It is in the fragment, which no browser sends to a server.
 fn with_ticket(address: &str, grant: Grant, file: &Path) -> Result<String, Failure> {
     let token = token::read(file, false).map_err(|error| {
         Failure::failed(format!(
@@ -126,7 +126,7 @@ fn with_ticket(address: &str, grant: Grant, file: &Path) -> Result<String, Failu
     Ok(format!("{address}#token={}", token.ticket(grant, now)))
 }
 
-/// The command of a browser: the first of BROWSER that is here, or that of the desktop.
+/// The command of a browser: the first one in BROWSER that exists here, or that of the desktop.
 fn browser() -> Option<Vec<OsString>> {
     let is_set = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());
     let named = env::var("BROWSER").unwrap_or_default();
@@ -138,7 +138,7 @@ fn browser() -> Option<Vec<OsString>> {
     all.into_iter().find(|command| command.first().is_some_and(|program| is_here(program)))
 }
 
-/// Whether a program is found as a shell finds it.
+/// Whether a shell would find the program.
 fn is_here(program: &OsStr) -> bool {
     let is_program = |path: PathBuf| path.is_file() && rustix::fs::access(&path, rustix::fs::Access::EXEC_OK).is_ok();
     if Path::new(program).components().count() > 1 {
@@ -148,7 +148,7 @@ fn is_here(program: &OsStr) -> bool {
     env::split_paths(&folders).any(|folder| is_program(folder.join(program)))
 }
 
-/// Starts the browser, which goes on when this command and its terminal have ended. Whether it did not fail at once.
+/// Starts the browser, which outlives this command and its terminal. Returns whether it did not fail at once.
 fn start(browser: &[OsString], address: &str) -> bool {
     let [program, options @ ..] = browser else { return false };
     let place = OsStr::new(PLACE);
@@ -167,7 +167,7 @@ fn start(browser: &[OsString], address: &str) -> bool {
     false
 }
 
-/// How a browser has ended that could not show the page; `None` for one that runs, or has handed the address to another one.
+/// The status of a browser that failed at once; `None` if it runs, or has handed the address to another one.
 fn failed_at_once(mut browser: Child) -> Option<ExitStatus> {
     let limit = Timespec { tv_sec: START_SECONDS_MAX, tv_nsec: 0 };
     if let Ok(end) = pidfd_open(Pid::from_child(&browser), PidfdFlags::empty()) {

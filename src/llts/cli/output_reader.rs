@@ -9,10 +9,10 @@ use llts_client::{Client, ClientError, Output};
 use term::exit::Failure;
 use term::output::{Sink, note};
 
-/// How long the agent of a finished task may be absent: a supervisor restarts one within seconds, also after some failures in a row.
+/// How long to wait for the absent agent of a finished task: a supervisor restarts one within seconds, even after repeated failures.
 pub(super) const ABSENCE_MAX: Duration = Duration::from_secs(30);
 
-/// The same for a reader that follows a task into its next round: the run of a machine that is gone must not hold that up.
+/// The same for a reader that follows a task into its next round: a run on a lost machine must not delay that.
 pub(super) const RESTART_MAX: Duration = Duration::from_secs(5);
 
 /// The result of a copy.
@@ -27,7 +27,7 @@ pub(super) enum Copied {
     },
     /// The task has finished in an earlier round.
     NoSuchRound,
-    /// The reader of this program has closed its end.
+    /// The reader of this program's output has closed its end.
     Closed,
 }
 
@@ -40,7 +40,7 @@ pub(super) const fn name(stream: Stream) -> &'static str {
     }
 }
 
-/// Copies everything that the output has for its reader.
+/// Copies all available bytes of the output.
 ///
 /// # Errors
 /// When the controller refuses, or does not answer, or the bytes cannot be written.
@@ -67,8 +67,8 @@ pub(super) fn copy(mut output: Output<'_>, sink: &mut Sink) -> Result<Copied, Fa
     }
 }
 
-/// Prints an output of the last round of a finished task: from the result if that has all of it, otherwise from its agent.
-/// False if bytes are missing.
+/// Prints an output of a finished task's last round: from the result if that has all of it, otherwise from the agent. Returns false if
+/// bytes are missing.
 pub(super) fn print_finished(
     client: &Client,
     task: &TaskView,
@@ -95,7 +95,7 @@ pub(super) fn print_finished(
         Err(failure) => {
             note(&format!("{}: {}", name(stream), failure.sentence));
             if sink.is_unused() {
-                // Of a controller that does not know TASK/OUTPUT, the end is better than nothing.
+                // If the controller does not know TASK/OUTPUT, the tail is better than nothing.
                 let _ = sink.write(tail.as_bytes());
             }
             false

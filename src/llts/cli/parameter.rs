@@ -12,7 +12,7 @@ pub(super) fn parser() -> impl TypedValueParser<Value = Parameter> {
     os_argument().try_map(|argument| parse(&argument))
 }
 
-/// An argument in that form.
+/// A parser for one argument in that form, as text.
 pub(super) fn os_argument() -> impl TypedValueParser<Value = String> {
     OsStringValueParser::new().map(|argument| os_text(&argument))
 }

@@ -1,4 +1,5 @@
-//! `llts pause` and `llts resume`: keep tasks, jobs, agents, a gate or the whole service from starting anything, and end that.
+//! `llts pause` and `llts resume`: keep tasks, jobs, agents, a gate or the whole service from starting anything, and let them start
+//! again.
 
 use std::time::Duration;
 
@@ -64,7 +65,7 @@ struct What {
     service: bool,
 }
 
-/// What a command concerns, once it is known that the user has named something.
+/// The things that the user has named.
 enum Resting {
     Tasks,
     Agents,
@@ -91,7 +92,7 @@ impl What {
         )))
     }
 
-    /// The agents, as `drain` takes them.
+    /// The named agents, as arguments of `drain`.
     fn agents(&self, undo: bool, ahead: bool) -> DrainArgs {
         DrainArgs { agents: self.agent.clone(), host: self.host.clone(), ahead, undo }
     }
@@ -99,7 +100,7 @@ impl What {
 
 pub(super) fn run(session: &mut Session, args: &PauseArgs) -> Result<u8, Failure> {
     let resting = args.what.resting("pause")?;
-    // clap overlooks that an option requires another one where that one conflicts with a third.
+    // clap does not enforce a required option that conflicts with a third one.
     if args.ahead && args.what.agent.is_empty() {
         return Err(Failure::usage("--ahead goes with --agent only: it is for agents that have not come yet"));
     }

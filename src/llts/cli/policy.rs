@@ -1,4 +1,4 @@
-//! The options for the policy of a task, which `submit`, `run` and `map` accept.
+//! The options for a task's policy, shared by `submit`, `run` and `map`.
 
 use std::time::Duration;
 
@@ -44,8 +44,8 @@ impl FromArgMatches for PolicyArgs {
     }
 }
 
-/// An option for each field that the tasks of a map can have. Its budgets of failures are those of `--retries`: `--max-fails` is
-/// about the whole job there.
+/// An option for each field of a map's tasks. Their budgets of failures come from `--retries`: for a map, `--max-fails` is about the
+/// whole job.
 #[derive(Debug)]
 pub(super) struct MapPolicyArgs(pub(super) Vec<(&'static PolicyField, Scalar)>);
 

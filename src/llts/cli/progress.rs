@@ -1,4 +1,4 @@
-//! `llts progress`: inside a task, tell how far it is.
+//! `llts progress`: report the progress of a task from inside it.
 
 use std::path::PathBuf;
 

@@ -25,7 +25,7 @@ pub(super) struct QueryArgs {
     selection: Selection,
 }
 
-/// A task, and for people its log as well.
+/// A task, with its log if the output is for people.
 struct Answer {
     task: TaskView,
     log: String,
@@ -44,7 +44,7 @@ fn ask(client: &Client, selector: &Selector, with_log: bool) -> Result<Answer, C
     Ok(Answer { task, log })
 }
 
-/// A line per field, a table of the rounds before the present one, then all texts with several lines.
+/// One line per field, a table of earlier rounds, then all texts of several lines.
 fn show(out: &mut Output, answer: &Answer) {
     let (present, past) = answer.task.rounds();
     let mut table = Table::pairs();

@@ -1,4 +1,4 @@
-//! The job of a task, and what it waits for: the arguments of `submit` and `run` for both.
+//! The arguments of `submit` and `run` for the job of a task and for the tasks that it waits for.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! `llts retry`: another round of tasks that have finished.
+//! `llts retry`: start another round of finished tasks.
 
 use clap::Args;
 
@@ -38,7 +38,7 @@ pub(super) fn run(session: &mut Session, args: &RetryArgs) -> Result<u8, Failure
     if selection.is_everything() && !failed && !tasks.is_empty() {
         change::confirm(&format!("run all {} finished tasks again", tasks.len()), args.yes)?;
     }
-    // Oldest first, so that they wait in the order in which they were submitted; a list of ids keeps its own order.
+    // Oldest first, so that tasks wait in the order of their submits. A list of ids keeps its own order.
     if !selection.has_ids() {
         tasks.sort_by(|one, other| one.id.cmp(&other.id));
     }

@@ -1,4 +1,4 @@
-//! Finished rounds of the history for programs, and the time that questions about the history are about.
+//! Finished rounds of the history for programs, and the period that a question about the history covers.
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
@@ -18,7 +18,7 @@ use term::session::Session;
 use term::when;
 use term::when::Past;
 
-/// Rows that are asked for at once.
+/// Rows per request.
 const PAGE: u64 = 10_000;
 
 /// A time of the past.
@@ -33,13 +33,13 @@ pub(super) struct Period {
 }
 
 impl Period {
-    /// Its first moment, and the first moment behind it. What ends later than now is not in it, so that pages do not shift.
+    /// The bounds of the period; the second one is exclusive. It ends now at the latest, so that pages do not shift.
     pub(super) fn bounds(&self, now: Wall) -> (Wall, Wall) {
         let at = |past: Option<Past>| past.map(|past| past.wall(now));
         (at(self.since).unwrap_or_default(), at(self.until).unwrap_or(now))
     }
 
-    /// Its bounds, as far as they are given.
+    /// The bounds, where the user gave them.
     pub(super) fn given(&self, now: Wall) -> (Option<Wall>, Option<Wall>) {
         (self.since.map(|past| past.wall(now)), self.until.map(|past| past.wall(now)))
     }
@@ -75,7 +75,7 @@ fn sort() -> impl clap::builder::TypedValueParser<Value = SortKey> {
 }
 
 impl RoundsArgs {
-    /// Whether the history is meant.
+    /// Whether the user asked for the history.
     pub(super) const fn is_given(&self) -> bool {
         self.period.is_given() || self.sort.is_some() || self.tool.is_some() || self.agent.is_some()
     }
@@ -103,14 +103,14 @@ pub(super) fn list(
     Ok(0)
 }
 
-/// So many rows, page by page. Says what is damaged.
+/// At most this many rows, page by page. Reports damage to the history.
 pub(super) fn pages<T>(
     client: &Client,
     offset: u64,
     limit: u64,
     mut ask: impl FnMut(&Client, u64, u64) -> Result<Found<T>, ClientError>,
 ) -> Result<Listing<T>, Failure> {
-    // A controller that is not there is noticed as soon as by other commands.
+    // An absent controller is noticed as early as in other commands.
     client.ask(&stats::tasks())?;
     let mut all = Listing { total: 0, rows: Vec::new() };
     loop {

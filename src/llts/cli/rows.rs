@@ -1,4 +1,4 @@
-//! Tasks as rows of a table: those that the service knows, and those that only the history has.
+//! Tasks as table rows, both those of the service and those that only its history has.
 
 use std::time::Duration;
 
@@ -12,18 +12,18 @@ use term::style::PLAIN;
 use term::table::{Column, Give, Omit, Table};
 use term::{style, times};
 
-/// A task in one row.
+/// One task.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
     pub(super) id: String,
-    /// Its state, in the word for people.
+    /// Its state, as a word for people.
     pub(super) state: String,
     style: Style,
-    /// Its phase, and the word for its end, as on the wire.
+    /// Its phase, and the wire word for its end.
     status: String,
     outcome: String,
     pub(super) exit: Option<i64>,
-    /// When it came into this state.
+    /// When it entered this state.
     when: Option<Wall>,
     submitted_at: Option<Wall>,
     ended_at: Option<Wall>,
@@ -42,7 +42,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// A task of the service.
+    /// The row of a task in the service.
     pub(super) fn of_task(task: &RowView, now: Wall) -> Self {
         let state = task.state();
         let end = task.ended_at().or_else(|| task.finished_at().filter(|_| !state.is_open()));
@@ -79,7 +79,7 @@ impl Row {
         }
     }
 
-    /// A task of which the history has the last round.
+    /// The row of a forgotten task, from the last round in the history.
     pub(super) fn of_round(round: &RoundRow, now: Wall) -> Self {
         let seconds = |seconds: Option<f64>| seconds.and_then(|time| Duration::try_from_secs_f64(time).ok());
         let outcome = words::round_outcome_of(round.outcome());
@@ -114,7 +114,7 @@ impl Row {
         }
     }
 
-    /// What an order compares: the largest comes first.
+    /// The number that an order compares; the largest comes first.
     pub(super) fn key(&self, by: SortKey) -> u64 {
         let micros = |time: Option<Duration>| u64::try_from(time.unwrap_or_default().as_micros()).unwrap_or(u64::MAX);
         match by {
@@ -125,18 +125,18 @@ impl Row {
         }
     }
 
-    /// Whether a text, in lower case, is a part of what it shows.
+    /// Whether the visible parts contain a text, which is in lower case.
     pub(super) fn says(&self, text: &str) -> bool {
         [&self.what, &self.why, &self.given_id].into_iter().any(|own| own.to_lowercase().contains(text))
     }
 
-    /// The given id, or what it does.
+    /// The given id, or else its command or tool.
     fn name(&self) -> &str {
         if self.given_id.is_empty() { &self.what } else { &self.given_id }
     }
 }
 
-/// The reason of its end, or of its delay: whole, and with dates.
+/// The reason of its end or its wait, complete and with dates.
 fn reason(task: &RowView) -> String {
     match (task.reason(), task.held_at(), task.not_before()) {
         ("", Some(at), _) => format!("held since {}", times::local(at)),
@@ -146,7 +146,7 @@ fn reason(task: &RowView) -> String {
     }
 }
 
-/// The reason, and that the task runs longer than others.
+/// Adds to the reason that the task runs longer than usual.
 fn joined(why: String, longer: Option<String>) -> String {
     match longer {
         Some(longer) if why.is_empty() => longer,
@@ -155,13 +155,13 @@ fn joined(why: String, longer: Option<String>) -> String {
     }
 }
 
-/// That a task runs longer than usual.
+/// A note on a task that runs longer than usual.
 fn longer(task: &RowView, ran: Option<Duration>) -> Option<String> {
     let (ran, usual) = ran.zip(task.usual()).filter(|_| task.state() == ShownState::Running)?;
     is_longer(ran, usual).then(|| beyond(ran, usual))
 }
 
-/// How far a run is beyond what is usual: `60x its usual 0.1 s`.
+/// How far a run exceeds the usual time: `60x its usual 0.1 s`.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number for people, which saturates")]
 pub(super) fn beyond(ran: Duration, usual: Duration) -> String {
     let times = (ran.as_secs_f64() / usual.as_secs_f64().max(0.001)).round() as u64;
@@ -172,7 +172,7 @@ pub(super) fn beyond(ran: Duration, usual: Duration) -> String {
 struct Shown {
     name: &'static str,
     column: Column,
-    /// Whether it is among those that are shown unasked.
+    /// Whether it is shown by default.
     is_usual: bool,
     cell: fn(&Row, Wall) -> String,
 }
@@ -221,7 +221,7 @@ impl Shown {
     }
 }
 
-/// Columns that a reader has named.
+/// The name of a column, as the user gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ColumnName(&'static str);
 
@@ -238,7 +238,7 @@ pub(super) fn column(text: &str) -> Result<ColumnName, String> {
     })
 }
 
-/// Which columns a table has.
+/// The columns of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Columns {
     Usual,

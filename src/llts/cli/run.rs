@@ -37,8 +37,8 @@ use term::{exit, status_line};
 
 use follow::{Finish, Followed, Followers};
 
-/// How long the end of a task is awaited before its outputs are followed. No person sees the difference, and a task that
-/// ends within it costs two requests.
+/// How long to wait for the end of a task before following its outputs. It is too short for a user to notice, and a task that ends in
+/// this time costs only two requests.
 const SHORT_RUN: Duration = Duration::from_millis(30);
 
 #[derive(Args, Debug)]
@@ -64,20 +64,20 @@ pub(super) struct RunArgs {
 }
 
 impl RunArgs {
-    /// The tool to run, if it is one.
+    /// The name of the tool, unless the task is a command.
     pub(super) fn tool(&self) -> Option<&str> {
         self.task.tool()
     }
 }
 
 pub(super) fn run(session: &mut Session, args: &RunArgs) -> Result<u8, Failure> {
-    // A signal still ends this program: no task is there that it could end.
+    // A signal may still end this program here, because no task exists yet.
     let files = args.task.read_files()?;
     // Before any thread is started.
     let mut signals = Signals::install(&STOP).map_err(Failure::failed)?;
     let (submission, terminal) = submission(session, args, &signals)?;
     let submission = args.task.with_father(session, args.task.with_files(submission, &files)?);
-    // It is restored before anything about the end of the service is printed.
+    // The terminal is restored before any message about the end of the service.
     let mut terminal = Some(terminal);
     at_controller(session, &mut signals, args.host, None, |session, signals, place| {
         let client = Client::secured(&session.config, &place.endpoint)?;
@@ -96,7 +96,7 @@ pub(super) fn run(session: &mut Session, args: &RunArgs) -> Result<u8, Failure> 
     })
 }
 
-/// The submission, and the terminal that it is offered.
+/// The submission, and the terminal that is offered to the task.
 fn submission(session: &Session, args: &RunArgs, signals: &Signals) -> Result<(Submission, Option<Terminal>), Failure> {
     if !session.is_elsewhere()? {
         let owner = fs::metadata(&session.config.paths.state_dir).map(|folder| folder.uid());
@@ -141,7 +141,7 @@ fn run_at(
         ));
     };
     let (code, sentence) = match (failure, exit::of_task(&task)) {
-        // As a program that Ctrl-C has ended, whatever the task has made of it.
+        // Exits like a program that Ctrl-C ended, whatever the task did with the signal.
         (None, (_, sentence))
             if asked == Some(Signal::SIGINT) && task.outcome() == Some(words::outcome(Outcome::Killed)) =>
         {
@@ -174,17 +174,17 @@ struct Run<'a> {
     client: &'a Client,
     signals: &'a mut Signals,
     id: &'a str,
-    /// The signal for which its end was requested.
+    /// The signal that asked for its end.
     asked: Option<Signal>,
     looks: Looks,
 }
 
 impl Run<'_> {
-    /// Shows the outputs of the task, as they come, and returns the task when it has finished, and why stdout did not take
-    /// all of its output; `None` if the user leaves.
+    /// Shows the outputs of the task live until it finishes. Returns the task, and the error that kept stdout from taking all of its
+    /// output; `None` if the user leaves.
     ///
-    /// Most tasks end before a reader of their outputs has connected, and their result contains all of it. So the outputs
-    /// are followed only if the task has not finished after a moment.
+    /// Most tasks end before a reader of their outputs has connected, and their results contain all of the output. So outputs are
+    /// followed only if the task is still unfinished after a moment.
     fn show(&mut self, session: &mut Session) -> Result<Option<(TaskView, Option<ErrorKind>)>, Failure> {
         if session.out.is_json() {
             let task = self.wait(None)?;
@@ -216,7 +216,7 @@ impl Run<'_> {
         Ok(Some((task, failure)))
     }
 
-    /// Says why the task does not run yet. From then on, the terminal belongs to its outputs.
+    /// Shows why the task waits. Once it runs, the terminal belongs to its outputs.
     fn look(&mut self, task: &TaskView) -> Result<(), Failure> {
         if self.looks.is_due() && task.status() == words::phase(Phase::Waiting) {
             let why = waiting::why(self.client, self.id)?;

@@ -20,7 +20,7 @@ use term::exit;
 use term::exit::Failure;
 use term::states::{outcome, phase};
 
-/// A part of what clap calls a selection that is missing.
+/// A text in clap's message about a missing selection.
 pub(super) const IDS: &str = "--given-id";
 
 /// The number of tasks per request.
@@ -52,10 +52,10 @@ pub(super) struct Selection {
     outcome: Vec<Outcome>,
 }
 
-/// The unwanted ends that another round may repair. A task whose deadline has passed cannot be repaired.
+/// The bad ends that another round may repair. A missed deadline cannot be repaired.
 pub(super) const FAILED: &[Outcome] = &[Outcome::Failed, Outcome::TimedOut, Outcome::Lost];
 
-/// One of the words for tasks.
+/// One word that stands for tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Which {
     Id(String),
@@ -64,14 +64,14 @@ enum Which {
     All,
 }
 
-/// The meaning of a selection without ids: a kill, for example, does not apply to finished tasks.
+/// The tasks that a selection without ids means: a kill, for example, ignores finished tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
-    /// All that match.
+    /// All matching tasks.
     Every,
-    /// Those that have not finished.
+    /// Matching tasks that have not finished.
     Unfinished,
-    /// Those that ended in one of these ways.
+    /// Matching tasks with one of these outcomes.
     Ended(&'static [Outcome]),
 }
 
@@ -90,11 +90,11 @@ impl Scope {
 pub(super) struct Chosen {
     /// Its id, or the text that was given as one.
     pub(super) id: String,
-    /// Its state; or that there is no such task.
+    /// Its state, or the failure to find it.
     pub(super) state: Result<State, Failure>,
 }
 
-/// The part of a task that decides what a command does with it.
+/// The facts about a task that decide what a command does with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State {
     pub(super) finished: bool,
@@ -122,17 +122,17 @@ impl Selection {
         self.has_words() || self.has_filters()
     }
 
-    /// Whether an empty selection is not an error: `all` does not claim that there is a task.
+    /// Whether an empty selection is no error: `all` does not claim that a task exists.
     pub(super) fn may_be_empty(&self) -> bool {
         self.tasks.contains(&Which::All)
     }
 
-    /// Whether each task is named by its id.
+    /// Whether it names each task by its id.
     pub(super) fn is_by_ids(&self) -> bool {
         !self.tasks.is_empty() && self.tasks.iter().all(|which| matches!(which, Which::Id(_)))
     }
 
-    /// The step graph whose id stands in place of a task.
+    /// The step graph whose id was given instead of a task's.
     pub(super) fn graph(&self) -> Option<GraphId> {
         match self.tasks.as_slice() {
             [Which::Id(id)] => id.parse().ok(),
@@ -149,17 +149,17 @@ impl Selection {
         }
     }
 
-    /// Whether it has words besides fields.
+    /// Whether it has words, not only fields.
     pub(super) const fn has_words(&self) -> bool {
         !self.tasks.is_empty()
     }
 
-    /// Whether it has an id among its words.
+    /// Whether any of its words is an id.
     pub(super) fn has_ids(&self) -> bool {
         self.tasks.iter().any(|which| matches!(which, Which::Id(_)))
     }
 
-    /// As it is; with all tasks that its fields permit, if it has no words.
+    /// The same selection; without words, it gets `all`.
     pub(super) fn or_all(mut self) -> Self {
         if self.tasks.is_empty() {
             self.tasks.push(Which::All);
@@ -172,14 +172,14 @@ impl Selection {
         self.failed
     }
 
-    /// The job that it selects as a whole, or the failed tasks of it.
+    /// The job, if it selects all tasks of one, or all failed ones.
     pub(super) fn whole_job(&self) -> Option<&str> {
         let narrowed =
             self.given_id.is_some() || !self.filter.is_empty() || !self.status.is_empty() || !self.outcome.is_empty();
         self.job.as_deref().filter(|_| !narrowed && self.tasks.is_empty())
     }
 
-    /// The only id, if it selects nothing else.
+    /// The id, if it selects one task and nothing else.
     pub(super) fn only_task(&self) -> Option<&str> {
         let [Which::Id(id)] = &self.tasks[..] else { return None };
         Some(id.as_str()).filter(|_| !self.has_filters())
@@ -190,12 +190,12 @@ impl Selection {
         is_narrow || !self.status.is_empty() || !self.outcome.is_empty()
     }
 
-    /// The ends of which a selected task must have one; none for any state.
+    /// The outcomes that a selected task may have; empty if any state will do.
     fn outcomes(&self) -> &[Outcome] {
         if self.failed { FAILED } else { &self.outcome }
     }
 
-    /// The fields that a selected task must have: at least one set of them, of which a task has at most one.
+    /// The sets of fields that match: a selected task matches exactly one of them.
     fn selectors(&self) -> Result<Vec<Selector>, Failure> {
         let fields: Fields = parameter::filter(&self.filter)?;
         let mut selector = fields.iter().fold(Selector::all(), |all, (name, value)| all.and(name, value.clone()));
@@ -219,7 +219,7 @@ impl Selection {
             .collect())
     }
 
-    /// The newest of the selected tasks, or the fields by which the controller finds it.
+    /// A selector for the newest of the selected tasks.
     pub(super) fn newest(&self, client: &Client) -> Result<Selector, Failure> {
         let mut selectors = self.selectors()?;
         if selectors.len() == 1 {
@@ -230,7 +230,7 @@ impl Selection {
         newest.first().map(|task| Selector::task(task.id())).ok_or_else(none)
     }
 
-    /// The selected tasks, each once. `all` and fields alone mean those of the scope.
+    /// The selected tasks, each once. `all`, or fields without words, mean the tasks of the scope.
     pub(super) fn resolve(&self, client: &Client, scope: Scope) -> Result<Vec<Chosen>, Failure> {
         let selectors = self.selectors()?;
         let mut found = Found::default();
@@ -319,7 +319,7 @@ fn look_up(client: &Client, wanted: &[Selector], id: &str) -> Result<Chosen, Fai
     let refused = |id: &str, failure| Ok(Chosen { id: id.to_owned(), state: Err(failure) });
     let whole = match ids::whole(client, id) {
         Ok(whole) => whole,
-        // A controller that does not answer is no property of this id.
+        // An absent controller says nothing about this id.
         Err(failure) if failure.exit == exit::NO_CONTROLLER => return Err(failure),
         Err(failure) => return refused(id, failure),
     };
@@ -330,8 +330,8 @@ fn look_up(client: &Client, wanted: &[Selector], id: &str) -> Result<Chosen, Fai
     }
 }
 
-/// All tasks that match and existed when this began, page by page. A page begins behind the last task of the one before, so that
-/// a task that leaves the selection meanwhile moves no other one past the page that would show it.
+/// All matching tasks that existed at the beginning, page by page. Each page begins after the last task of the previous one. So a task
+/// that leaves the selection meanwhile does not push another one out of its page.
 fn sweep(
     mut page: impl FnMut(Option<&str>) -> Result<Listing<TaskView>, ClientError>,
     found: &mut Found,

@@ -25,7 +25,7 @@ use unit::{SYSTEM_HOME, Unit, Whose};
 /// The folder that exists while systemd manages the machine.
 const RUNNING: &str = "/run/systemd/system";
 
-/// The names of all units that are made here.
+/// The names of all units that this command installs.
 const UNITS: [&str; 2] = ["llts.service", "llts-agents.service"];
 
 #[derive(Args, Debug)]
@@ -81,7 +81,7 @@ impl ManagerArgs {
         self.system || (!self.user && Uid::effective().is_root())
     }
 
-    /// The folder of its units.
+    /// The folder for the manager's units.
     fn folder(self) -> Result<PathBuf, Failure> {
         if self.is_system() {
             return Ok("/etc/systemd/system".into());
@@ -115,7 +115,8 @@ pub(super) fn run(session: &mut Session, args: &ServiceArgs) -> Result<u8, Failu
     }
 }
 
-/// What concerns the units alone. The home of a service of the machine is that of its user, which root does not enter.
+/// Runs the parts that need no home. The home of a machine-wide service belongs to its user, and root does not enter
+/// it.
 pub(super) fn without_home(out: &mut Output, args: &ServiceArgs) -> Option<Result<u8, Failure>> {
     match &args.command {
         ServiceCommand::Install(_) => None,
@@ -198,7 +199,7 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
     })
 }
 
-/// Carries the commands out where systemd runs, and says them elsewhere.
+/// Runs the commands if systemd runs here, and prints them otherwise.
 fn carry_out(commands: &[Vec<String>]) -> Result<(), Failure> {
     if !Path::new(RUNNING).exists() {
         let commands: Vec<_> = commands.iter().map(|command| format!("`{}`", command.join(" "))).collect();
@@ -220,7 +221,7 @@ fn carry_out(commands: &[Vec<String>]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The units that are installed.
+/// The installed units.
 fn installed(manager: ManagerArgs) -> Result<Vec<PathBuf>, Failure> {
     let folder = manager.folder()?;
     Ok(UNITS.iter().map(|name| folder.join(name)).filter(|path| path.exists()).collect())

@@ -1,4 +1,4 @@
-//! `llts show`: what a task does, how it ended or what it waits for, why, and what to type next.
+//! `llts show`: the work of a task, its end or its wait, the reason, and commands to type next.
 
 mod screen;
 
@@ -51,7 +51,7 @@ struct Model {
     written: Option<Written>,
 }
 
-/// Outputs of a run that writes.
+/// The outputs of a running task.
 #[derive(Clone, Copy, Debug, Default)]
 struct Written {
     stdout: u64,
@@ -114,7 +114,7 @@ pub(super) fn show(
     Ok(worst)
 }
 
-/// The screen of a task; with its history first if that is asked for.
+/// The screen of a task, with the reason first if requested.
 pub(super) fn screen(client: &Client, id: &str, reason_first: bool, look: Look) -> Result<Screen, Failure> {
     Ok(screen::of_task(&model(client, id)?, reason_first, look))
 }
@@ -138,7 +138,7 @@ fn agent(client: &Client, name: &str) -> Result<Option<AgentRow>, ClientError> {
     Ok(client.agents()?.into_iter().find(|agent| agent.id() == name))
 }
 
-/// What a run has written up to now; nothing where the agent does not answer.
+/// The outputs written up to now; empty if the agent does not answer.
 fn written(client: &Client, id: &str) -> Written {
     let parts = [Stream::Stdout, Stream::Stderr]
         .map(|stream| client.ask(&output(&Selector::task(id), stream, 0, None).at_most(1)).ok());
@@ -147,7 +147,7 @@ fn written(client: &Client, id: &str) -> Written {
     Written { stdout, stderr, last }
 }
 
-/// The rounds of a task that the service has forgotten, oldest first.
+/// The rounds of a forgotten task, oldest first.
 fn forgotten(client: &Client, id: &str) -> Result<Vec<RoundRow>, Failure> {
     let Ok(task) = id.parse() else { return Ok(Vec::new()) };
     let filter = RoundFilter { task: Some(task), ..RoundFilter::between(Wall::default(), Wall::from_micros(u64::MAX)) };

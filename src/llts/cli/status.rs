@@ -43,12 +43,12 @@ pub(super) fn run(session: &mut Session, args: &StatusArgs) -> Result<u8, Failur
     Ok(0)
 }
 
-/// The lines of the terminal above the prompt, or above the cursor of a screen that is drawn again.
+/// The number of lines above the prompt, or above the cursor of a redrawn screen.
 fn lines(session: &Session) -> Option<usize> {
     session.out.rows().map(|rows| rows.saturating_sub(1))
 }
 
-/// What to type where no service runs.
+/// Says which command to type if no service runs.
 fn without_service(session: &mut Session) {
     let mut screen = Screen::new(session.out.look());
     for (command, what) in [

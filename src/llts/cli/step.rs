@@ -1,4 +1,4 @@
-//! `llts step`: what a task of a step tells the controller while it runs.
+//! `llts step`: report from the task of a step to the controller while it runs.
 
 use clap::{Args, Subcommand};
 
@@ -54,7 +54,7 @@ pub(super) fn run(session: &mut Session, args: &StepArgs) -> Result<u8, Failure>
     Ok(0)
 }
 
-/// A location that is within the folder for outputs becomes its path.
+/// Turns a location within the output folder into a full path.
 fn whole(location: &str) -> Result<String, Failure> {
     match location.strip_prefix(step_files::OUT_PREFIX) {
         Some(path) => {

@@ -19,7 +19,7 @@ use term::output::{Output, note};
 use term::session::Session;
 use term::times;
 
-/// The maximum number of task ids that a sentence names before it only gives the number of the others.
+/// Maximum number of task ids in a sentence; the others are only counted.
 const NAMED_MAX: usize = 10;
 
 #[derive(Args, Debug)]
@@ -87,7 +87,7 @@ pub(super) fn run(session: &mut Session, args: &StoreArgs) -> Result<u8, Failure
             let section = session.config.store.clone();
             store::inspect_at(&section, &state_dir, |record| session.out.json_line(&task::to_json(&record)))
                 .map_err(Failure::failed)?;
-            // A part of it is no export.
+            // An incomplete export is a failure.
             if session.out.is_broken() {
                 return Ok(BROKEN_PIPE);
             }

@@ -28,8 +28,8 @@ use zmtp::curve_keys;
 /// The text of --help after the options.
 static HELP: LazyLock<String> = LazyLock::new(|| format!("{}\n\n{}", policy::HELP, when::HELP));
 
-/// The arguments of a command in place of a tool. What only a tool has excludes both by itself: clap drops the requirement of an
-/// argument that is excluded.
+/// The arguments of a command instead of a tool. An argument that only a tool has must exclude both by itself: clap drops the requirement
+/// of an excluded argument.
 const A_COMMAND: [&str; 2] = ["command", "shell"];
 
 /// The arguments that make up a task; `run` takes the same.
@@ -96,19 +96,19 @@ pub(super) struct SubmitArgs {
 }
 
 impl SubmitArgs {
-    /// The tool to run, if it is one.
+    /// The name of the tool, unless the task is a command.
     pub(super) fn tool(&self) -> Option<&str> {
         self.task.tool()
     }
 }
 
 impl TaskArgs {
-    /// The tool to run, if it is one.
+    /// The name of the tool, unless the task is a command.
     pub(super) fn tool(&self) -> Option<&str> {
         self.tool.as_deref()
     }
 
-    /// The submission for a controller of this machine, or of another one.
+    /// The submission for a controller on this or another machine.
     pub(super) fn submission(&self, is_elsewhere: bool) -> Result<Submission, Failure> {
         let work = match &self.tool {
             None => self.command.submission(is_elsewhere)?,
@@ -143,8 +143,8 @@ impl TaskArgs {
         parameter::collect(&self.parameters.iter().map(parse).collect::<Result<Vec<_>, _>>()?)
     }
 
-    /// Makes the task a child of the one to which this process belongs, unless the user has said otherwise or named another
-    /// controller. Neither outlives the other, and `explain` knows who waits for whom.
+    /// Makes the task a child of the one that this process belongs to, unless the user decided otherwise or named another controller.
+    /// Then neither outlives the other, and `explain` knows which one waits for which.
     pub(super) fn with_father(&self, session: &Session, mut submission: Submission) -> Submission {
         if submission.parent.is_none() && !self.no_father {
             submission.parent = session.global.named().parent();
@@ -152,12 +152,12 @@ impl TaskArgs {
         submission
     }
 
-    /// The same for another machine, with the standard input of this process for a command.
+    /// The submission for another machine; a command gets the standard input of this process.
     pub(super) fn submission_with_stdin(&self) -> Result<Submission, Failure> {
         self.command.with_stdin(self.submission(true)?)
     }
 
-    /// The same for this machine, with the standard input of this process for a command.
+    /// The submission for this machine; a command is offered the standard input of this process.
     pub(super) fn submission_with_streams(&self, users: Vec<u32>) -> Result<Submission, Failure> {
         self.command.with_streams(self.submission(false)?, users)
     }
@@ -193,7 +193,7 @@ impl TaskArgs {
     }
 }
 
-/// What to write in place of a word that is no parameter: most often it is one of a command.
+/// Advice for a word that is no parameter: most often, it belongs to a command.
 fn not_a_parameter(tool: &str, text: &str, why: &str) -> String {
     let [tool, word] = [tool, text].map(quoted);
     if text.contains('=') {

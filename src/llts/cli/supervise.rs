@@ -48,19 +48,19 @@ pub(super) struct SuperviseArgs {
 }
 
 impl SuperviseArgs {
-    /// The state of the program before this one in this process, if this one is to succeed it.
+    /// The state of the earlier program in this process, if this one succeeds it.
     pub(super) fn handover(&self) -> Option<i32> {
         self.handover.filter(|_| !self.probe)
     }
 
-    /// The copy of the configuration with which the service has started, if this process belongs to a service that runs.
+    /// The copy of the configuration that the service started with, if this process belongs to a running service.
     pub(super) fn kept_config(&self) -> Option<PathBuf> {
         self.kept_config.clone().or_else(kept_config::given)
     }
 }
 
-/// Handles a failure before the start, such as a configuration that cannot be read: the program before this one continues, unless
-/// that fails, too.
+/// Handles a failure before the start, such as an unreadable configuration. The earlier program in this process then continues, unless
+/// that fails too.
 pub(super) fn not_begun(handover: i32, failure: Failure) -> Failure {
     let Failure { exit, sentence } = failure;
     let failed = go_back(handover, sentence.clone());
@@ -97,7 +97,7 @@ pub(super) fn run(session: &mut Session, args: SuperviseArgs) -> Result<u8, Fail
     if is_first {
         make_home(session)?;
     }
-    // The manager of services is told in its own way.
+    // systemd gets its own notification.
     let is_managed = is_first && std::env::var_os(systemd::SOCKET).is_some();
     let reload = session.reload();
     let Session { config, out, .. } = session;

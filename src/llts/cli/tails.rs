@@ -1,13 +1,13 @@
-//! Notes on stderr about output of a task that the result lacks, so that a tail is not taken for the whole.
+//! Notes on stderr about output that a result lacks, so that no tail passes for the whole.
 
 use api::wire::client::TaskView;
 use term::output::note;
 use term::table::grouped;
 
-/// Replaces bytes that are not text.
+/// The character that replaces bytes that are not text.
 const REPLACEMENT: char = '\u{fffd}';
 
-/// Reports which outputs of a task are shown only in part, or not byte by byte.
+/// Notes outputs that are shown only in part, or not byte for byte.
 pub(super) fn note_tails(task: &TaskView) {
     sentences(task).iter().for_each(|sentence| note(sentence));
 }

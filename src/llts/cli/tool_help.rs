@@ -1,4 +1,4 @@
-//! `llts run TOOL --help` and `llts submit TOOL --help`: after the options, what the tool says about itself.
+//! `llts run TOOL --help` and `llts submit TOOL --help`: after the options, the tool's own description.
 
 use std::io::Write as _;
 
@@ -9,13 +9,13 @@ use super::tool::held;
 use super::{Output, Session, arguments, configure, use_context};
 use base::{ToolName, printable_lines};
 
-/// Prints what a tool says about itself, if the arguments are those of a task with the request for help. A controller that does
-/// not answer, or holds no such tool, adds nothing to the help.
+/// Prints the tool's own description, if the arguments ask for the help of a task. A controller that does not answer or has no such tool
+/// adds nothing to the help.
 pub(super) fn print(refused: &clap::Error) {
     if refused.kind() == ErrorKind::DisplayHelp
         && let Some((tool, about)) = about()
     {
-        // As for the help itself: if it cannot be written, no other output is left.
+        // If the help cannot be written, no other way of output is left.
         let _ = writeln!(std::io::stdout(), "\nTool {tool}: {}", printable_lines(&about));
     }
 }

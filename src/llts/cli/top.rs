@@ -1,4 +1,4 @@
-//! `llts top`: the service on the whole terminal, live, with keys that act on it.
+//! `llts top`: the service in a full-screen terminal view, live, with keys that act on it.
 //!
 //! ```text
 //! keys, size ---------> input thread --\
@@ -7,8 +7,8 @@
 //! an output ----------> log thread ---/              v orders
 //! ```
 //!
-//! [`app`] decides everything, without terminal and connection; this file is the loop around it. The terminal is left as it was:
-//! also after a panic, after SIGTERM, and while the program is suspended.
+//! [`app`] makes all decisions, without a terminal or a connection; this file is the loop around it. The terminal is always restored:
+//! after a panic, after SIGTERM, and while the program is suspended.
 
 mod app;
 mod draw;
@@ -49,10 +49,10 @@ use proc::signals::Signals;
 use term::exit::Failure;
 use term::session::Session;
 
-/// The least time between two drawings: 20 in a second.
+/// The shortest time between two drawings: at most 20 in a second.
 const FRAME: Duration = Duration::from_millis(50);
 
-/// How long a controller may take to answer, and of that, how long the answer may wait for a change: one that is gone is noticed soon.
+/// How long a controller may take to answer, including the wait for a change. It is short, so that an absent controller is noticed soon.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 const CHANGE_MAX: Duration = Duration::from_secs(3);
 
@@ -79,10 +79,10 @@ pub(super) fn run(session: &mut Session, _: &TopArgs) -> Result<u8, Failure> {
         return Err(Failure::usage(sentence));
     }
     let cannot = |error: io::Error| Failure::failed(format!("cannot use the terminal: {error}"));
-    // Before any thread, so that all of them leave these signals to this one.
+    // This comes before any thread, so that all of them leave these signals to the main thread.
     let signals = Signals::install(&[Signal::SIGTERM, Signal::SIGHUP]).map_err(cannot)?;
     let connect = connection(session)?;
-    // A service that is not there is a sentence, not an empty screen.
+    // A missing service gives an error message, not an empty screen.
     let client = connect()?;
     client.ask(&api::wire::requests::status::status())?;
     drop(client);
@@ -109,7 +109,7 @@ pub(super) fn run(session: &mut Session, _: &TopArgs) -> Result<u8, Failure> {
             for order in orders {
                 match order {
                     Order::Quit => return Ok(0),
-                    // The thread before this one ends with its last job.
+                    // The old thread ends with its last job.
                     Order::Reconnect => jobs = serve(),
                     Order::Suspend => screen.suspend().map_err(cannot)?,
                     Order::Load(wanted) => send(&jobs, Job::Load(wanted)),
@@ -130,11 +130,11 @@ pub(super) fn run(session: &mut Session, _: &TopArgs) -> Result<u8, Failure> {
 }
 
 fn send(jobs: &Sender<Job>, job: Job) {
-    // The thread ends after this one only.
+    // The thread does not end before this one.
     let _ = jobs.send(job);
 }
 
-/// How each thread connects: as the command was told to.
+/// How each thread connects: as the options of the command say.
 fn connection(session: &Session) -> Result<Arc<Connect>, Failure> {
     let endpoint = session.global.named().endpoint(&session.config)?;
     let mut config = session.config.clone();
@@ -142,7 +142,7 @@ fn connection(session: &Session) -> Result<Arc<Connect>, Failure> {
     Ok(Arc::new(move || Ok(Client::secured(&config, &endpoint)?)))
 }
 
-/// The events that come until the next drawing, at least one; `None` is the time for something without one.
+/// The events until the next drawing, at least one. `None` stands for time that passed without an event.
 fn next_events(events: &mpsc::Receiver<Event>, app: &App, frame: base::Mono) -> Vec<Option<Event>> {
     let now = clock::now().mono;
     let first = match events.recv_timeout(app.poll_timeout(now).since(now)) {
@@ -159,7 +159,7 @@ fn next_events(events: &mpsc::Receiver<Event>, app: &App, frame: base::Mono) -> 
     found
 }
 
-/// Reads keys, changes of the size, and signals.
+/// Reads keys, resizes and signals.
 fn input(events: Sender<Event>, mut signals: Signals) {
     let quits = events.clone();
     thread::spawn(move || {
@@ -169,7 +169,7 @@ fn input(events: Sender<Event>, mut signals: Signals) {
         let _ = quits.send(Event::Quit);
     });
     thread::spawn(move || {
-        // Without keys, the screen could not be left.
+        // Without a thread for keys, a user could not leave the screen.
         let _last = LastEvent(events.clone());
         loop {
             let event = match crossterm::event::read() {
@@ -186,7 +186,7 @@ fn input(events: Sender<Event>, mut signals: Signals) {
     });
 }
 
-/// Ends the screen with the thread that has it, even by a panic.
+/// Ends the screen together with its thread, even after a panic.
 struct LastEvent(Sender<Event>);
 
 impl Drop for LastEvent {
@@ -195,16 +195,16 @@ impl Drop for LastEvent {
     }
 }
 
-/// Lets the terminal send the wheel as arrows while the screen is there, and leaves everything else of the mouse to the terminal, which
-/// selects text with it.
+/// Makes the terminal send the wheel as arrow keys while the screen is shown. Other uses of the mouse, such as selecting text, stay with
+/// the terminal.
 const WHEEL_AS_ARROWS: &str = "\x1b[?1007h";
 
-/// The terminal, which is left as it was when this ends.
+/// The terminal, which is restored on drop.
 struct Screen {
     terminal: Terminal<CrosstermBackend<Quiet>>,
 }
 
-/// Whether the terminal is in the hands of the screen, for a panic in any thread.
+/// Whether the screen has the terminal, so that a panic in any thread can restore it.
 static TAKEN: Mutex<bool> = Mutex::new(false);
 
 impl Screen {
@@ -223,8 +223,8 @@ impl Screen {
         *TAKEN.lock().unwrap_or_else(PoisonError::into_inner) = true;
         enable_raw_mode()?;
         crossterm::execute!(io::stdout(), EnterAlternateScreen, Print(WHEEL_AS_ARROWS))?;
-        // A new one takes nothing for drawn. (To clear the old one, it would ask where the cursor is, and the input thread would get the
-        // answer.)
+        // A new one assumes that nothing is drawn. Clearing the old one would ask for the position of the cursor, and the input thread
+        // would get the answer.
         crossterm::execute!(io::stdout(), Clear(ClearType::All))?;
         self.terminal = Terminal::new(CrosstermBackend::new(Quiet::default()))?;
         Ok(())
@@ -238,7 +238,7 @@ impl Screen {
     /// Gives the terminal back until the program is continued.
     fn suspend(&mut self) -> io::Result<()> {
         leave();
-        // The whole job stops, as after a Ctrl-Z that the terminal handles.
+        // Stops the whole job, like a Ctrl-Z that the terminal handles.
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(0), Signal::SIGTSTP)?;
         self.enter()
     }
@@ -250,7 +250,7 @@ impl Drop for Screen {
     }
 }
 
-/// Leaves the terminal as it was, once.
+/// Restores the terminal, once.
 fn leave() {
     if std::mem::replace(&mut *TAKEN.lock().unwrap_or_else(PoisonError::into_inner), false) {
         let _ = crossterm::execute!(io::stdout(), LeaveAlternateScreen, crossterm::cursor::Show);
@@ -258,7 +258,8 @@ fn leave() {
     }
 }
 
-/// Writes to stdout what a drawing has changed. A drawing that changes nothing would write only that the cursor is hidden, which it is.
+/// Writes the changes of a drawing to stdout. An unchanged drawing would write only the sequence to hide the cursor, which is hidden
+/// already.
 #[derive(Debug, Default)]
 struct Quiet {
     bytes: Vec<u8>,

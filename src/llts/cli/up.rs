@@ -23,7 +23,7 @@ use term::session::Session;
 use term::table::Table;
 use zmtp::sockets::absolute;
 
-/// Between two looks of a standby at who leads.
+/// The time between a standby's checks of the leader.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
 #[derive(Args, Debug)]
@@ -54,12 +54,12 @@ pub(super) struct UpArgs {
 }
 
 impl UpArgs {
-    /// Whether the controller is another one.
+    /// Whether the controller is on another machine.
     pub(super) const fn is_about_agents_only(&self) -> bool {
         self.agents_only.is_some()
     }
 
-    /// The order for a service that runs with this number of agents, or why there is nothing to order.
+    /// The order for a service with this number of agents, or the reason why nothing changes.
     fn order(&self, service: &Service) -> Result<Order, String> {
         let now = service.agents;
         let max = u32::from(AGENTS_MAX);
@@ -72,7 +72,7 @@ impl UpArgs {
                 return Err(format!("{now} agents run, so `llts up --remove {remove}` cannot end {remove}"));
             }
             (_, _, Some(remove)) => Some(now - remove),
-            // The number of agents of a service that a command has started was not chosen.
+            // No user chose the number of agents of a service that a command started.
             (Some(wanted), ..) if wanted < now && service.idle_stop.is_none() => {
                 return Err(format!(
                     "{now} agents run already (process {}); `llts up --remove {}` ends {1} of them",
@@ -91,7 +91,7 @@ fn agents(min: u64) -> RangedU64ValueParser<u16> {
     RangedU64ValueParser::new().range(min..=u64::from(AGENTS_MAX))
 }
 
-/// Refuses what only the home of the controller has, with what can be done here.
+/// Refuses a command that needs the home of the controller, and says what to do here.
 pub(super) fn refuse_joined(session: &Session, here: &str) -> Result<(), Failure> {
     let Some(controller) = session.config.joined_controller() else { return Ok(()) };
     let home = session.home.folder().display();
@@ -100,11 +100,11 @@ pub(super) fn refuse_joined(session: &Session, here: &str) -> Result<(), Failure
     )))
 }
 
-/// The controller of agents that are started without one.
+/// The address of the controller, for agents that start without one.
 fn controller(session: &Session) -> Result<String, Failure> {
     let named = session.global.controller()?;
     let endpoint = named.unwrap_or_else(|| transport::agent_endpoint(&session.config));
-    // The agents would say so one by one.
+    // Otherwise each agent would report this.
     session.config.clone().at_controller(&endpoint).map_err(|error| Failure::usage(error.to_string()))?;
     Ok(endpoint)
 }
@@ -124,7 +124,7 @@ pub(super) fn run(session: &mut Session, args: &UpArgs) -> Result<u8, Failure> {
     let (starting, running) = settled(session, args.standby, &mut signals)?;
     let service = match running {
         Some(service) => match change(session, args, &service, &mut signals) {
-            // It has ended meanwhile, for want of work.
+            // The service ended for want of work meanwhile.
             Err(_) if supervisor::holder(&session.config.paths.state_dir).is_none() => {
                 start(session, args, elsewhere, &mut signals)?
             }
@@ -149,7 +149,7 @@ pub(super) fn run(session: &mut Session, args: &UpArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// The service that runs, or none; other commands do not start one meanwhile. A standby waits until there is none.
+/// The running service, if there is one; other commands cannot start one meanwhile. A standby waits until none runs.
 fn settled(
     session: &Session,
     is_standby: bool,
@@ -172,7 +172,7 @@ fn settled(
     }
 }
 
-/// A service does not start while that of another home leads the queue in the server of STORE. A standby waits until none does.
+/// Does not start a service while another home leads the queue in the server of STORE. A standby waits until none does.
 fn leave_to_leader(session: &Session, args: &UpArgs, signals: &mut Signals) -> Result<(), Failure> {
     let Some(server) = &session.config.store.server else { return Ok(()) };
     let state_dir = &session.config.paths.state_dir;
@@ -191,10 +191,10 @@ fn leave_to_leader(session: &Session, args: &UpArgs, signals: &mut Signals) -> R
             Ok(Some(leader)) if leader.is_moved() => return Err(Failure::failed(store.leads(&leader))),
             Ok(Some(leader)) if args.standby => {
                 if waiting.is_none() {
-                    // `llts down` finds it by that.
+                    // `llts down` finds the standby by this lock.
                     waiting = Some(StateLock::acquire(state_dir, STANDBY_LOCK).map_err(Failure::failed)?);
                 }
-                // The next look tells of a server that does not answer.
+                // The next check reports a server that does not answer.
                 let _ = store.stand_by(clock::now().mono, state_dir);
                 format!("{}; a service starts here when it does not any more", store.leads(&leader))
             }
@@ -262,7 +262,7 @@ fn start(
             "no service runs in the home {home}; `llts up N` starts one with N agents"
         )));
     }
-    // The keys of a context are not in any configuration.
+    // The configuration does not have the keys of a context.
     let keys = session.config.network.curve_client.as_ref().filter(|_| elsewhere.is_some());
     let keys = keys.map(key_variables).transpose().map_err(Failure::failed)?;
     let environment = keys.into_iter().flatten().map(|(name, file)| (name.into(), file.into())).collect();

@@ -37,7 +37,7 @@ pub(super) struct WaitArgs {
     timeout: Option<Duration>,
 }
 
-/// The end of the wait for one task.
+/// The result of a wait for one task.
 enum End {
     Finished(TaskView),
     Expired(TaskView),
@@ -49,7 +49,7 @@ pub(super) fn run(session: &mut Session, args: &WaitArgs) -> Result<u8, Failure>
     lend_slot();
     let until = args.timeout.map(|timeout| clock::now().mono + timeout);
     if let Some(name) = args.selection.whole_job().filter(|_| !args.selection.is_of_failed()) {
-        // Its tasks may be skipped without harm, and it may have none.
+        // A graph's tasks may be skipped without harm, and it may have none.
         let is_of_a_graph = name.parse::<GraphId>().is_ok();
         return if is_of_a_graph {
             graph::wait(session, &mut waits, name, until)
@@ -110,7 +110,7 @@ pub(super) fn run(session: &mut Session, args: &WaitArgs) -> Result<u8, Failure>
     Ok(worst)
 }
 
-/// Waits for one task; `None` if the user leaves. `place`: the tasks before it, and all of them.
+/// Waits for one task; `None` if the user leaves. `place` is the number of tasks before it, and the total.
 fn wait(
     client: &Client,
     waits: &mut Wait,
@@ -133,7 +133,7 @@ fn wait(
     waits.wait(until, ask, has_ended, |_| Ok(line(place, id, &why(client, id)?)))
 }
 
-/// One line about the tasks that are waited for.
+/// One line about the awaited tasks.
 fn line((before, all): (usize, usize), id: &str, why: &str) -> String {
     if all == 1 {
         return format!("waiting (Ctrl-C leaves; the task goes on): {why}");
@@ -141,7 +141,7 @@ fn line((before, all): (usize, usize), id: &str, why: &str) -> String {
     format!("waiting for {} of {all} tasks (Ctrl-C leaves): {why}  [{id}]", all - before)
 }
 
-/// The number of tasks that have not finished, for a user who leaves.
+/// The failure of a wait that the user leaves, with the number of unfinished tasks.
 fn interrupted(client: &Client, chosen: &[Chosen]) -> Failure {
     let is_open =
         |task: &&Chosen| client.ask(&query(&Selector::task(&task.id), None)).is_ok_and(|task| !task.is_finished());

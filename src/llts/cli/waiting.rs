@@ -1,6 +1,6 @@
-//! What a command that waits says on a terminal: after a second, one line that says what it waits for. Ctrl-C leaves.
+//! The line that a waiting command shows on a terminal after a second: it says why the command waits. Ctrl-C leaves.
 //!
-//! Without a terminal, nothing is said, and SIGINT ends the process as it ends others.
+//! Without a terminal, nothing is printed, and SIGINT ends the process as usual.
 
 use std::io::{self, IsTerminal as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -15,27 +15,27 @@ use proc::signals::{Signal, Signals};
 use term::exit::Failure;
 use term::{exit, status_line};
 
-/// A wait that is shorter is not noticed.
+/// A user does not notice a shorter wait.
 const FIRST: Duration = Duration::from_secs(1);
 
-/// The time between two looks at what is waited for.
+/// The time between two checks of the reason.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// The moments at which a person is told what is waited for.
+/// When to show the user why the command waits.
 pub(super) struct Looks(Option<Mono>);
 
 impl Looks {
-    /// None, if no terminal shows them.
+    /// Never shows anything without a terminal.
     pub(super) fn begin() -> Self {
         Self(io::stderr().is_terminal().then(|| clock::now().mono + FIRST))
     }
 
-    /// The moment of the next look, or this one if it comes before.
+    /// The next check, or this moment if it comes first.
     pub(super) fn or(&self, until: Option<Mono>) -> Option<Mono> {
         self.0.into_iter().chain(until).min()
     }
 
-    /// Whether it is time for a look. The next one follows after a pause.
+    /// Whether a check is due. The next one follows after a pause.
     pub(super) fn is_due(&mut self) -> bool {
         let now = clock::now().mono;
         let is_due = self.0.is_some_and(|at| at <= now);
@@ -46,14 +46,14 @@ impl Looks {
     }
 }
 
-/// The waits of a command that changes nothing: its user can leave at any time.
+/// Waits for a command that changes nothing, so that its user can leave at any time.
 pub(super) struct Wait {
     signals: Option<Signals>,
     looks: Looks,
 }
 
 impl Wait {
-    /// To be called before any thread is started.
+    /// Call this before any thread is started.
     ///
     /// # Errors
     /// When descriptors have run out.
@@ -62,8 +62,8 @@ impl Wait {
         Ok(Self { signals: signals.transpose().map_err(Failure::failed)?, looks: Looks::begin() })
     }
 
-    /// Asks until the answer is that of an end, or `until` has passed; `None` if the user leaves. `ask` waits until the given moment
-    /// for an end, and answers `None` if the descriptor becomes readable. `line` says what an answer shows to be waited for.
+    /// Asks until an answer shows the end, or `until` has passed; `None` if the user leaves. `ask` waits for an end until the given
+    /// moment, and returns `None` if the descriptor becomes readable. `line` describes the wait that an answer shows.
     ///
     /// # Errors
     /// Those of `ask` and `line`.
@@ -96,17 +96,17 @@ impl Wait {
     }
 }
 
-/// Why a task has not finished: the sentence of the controller.
+/// The controller's sentence about why a task has not finished.
 pub(super) fn why(client: &Client, task: &str) -> Result<String, ClientError> {
     Ok(term::times::readable(client.ask(&explain(task))?.why()))
 }
 
-/// The end of a command whose user has left: what goes on, and how to come back.
+/// The failure of a command whose user leaves: it says what goes on, and how to come back.
 pub(super) fn left(what_goes_on: &str) -> Failure {
     Failure::new(exit::INTERRUPTED, format!("left; {what_goes_on}: {}", typed()))
 }
 
-/// This command, as it was typed, but for one of its options and the value of that.
+/// This command as it was typed, without one option and its value.
 pub(super) fn typed_without(option: &str) -> String {
     let words: Vec<String> = words().collect();
     let is_value = |at: usize| at > 0 && words[at - 1] == option;

@@ -7,8 +7,8 @@
 //! | requests that change something, and unreadable ones | the token | the token |
 //! | `/`, `/page/…`, `/session` | open: they tell nothing of the service | open |
 //!
-//! A session of our own page counts as the token that began it, and the token for reading only as one that only asks. A caller without a
-//! token only asks. The loop decides about each request by its caller again, as for every door.
+//! A session of our own page counts as the token that began it. A holder of the read-only token and a caller without a token may only
+//! ask. As for every door, the loop checks each request against its caller again.
 //!
 //! A web page in a browser on this machine can send requests here too. It cannot read the token, and three checks keep its
 //! requests out: `Host` must be a name of this machine (a page that resolves its own name to 127.0.0.1 has another one),
@@ -28,17 +28,17 @@ use proc::visitor::Visitor;
 /// The header in which a browser states the origin of a request.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// How a browser will use the answer, and where.
+/// The header with which a browser says how it will use the answer.
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
-/// Cookies of one name that are looked at.
+/// Maximum number of cookies of one name that are tried.
 const COOKIES_MAX: usize = 8;
 
 /// The header with the key of a session.
 pub(super) const LLTS_KEY: HeaderName = HeaderName::from_static("llts-key");
 
-/// The requirements of this door.
+/// The access rules of this door.
 #[derive(Clone, Debug)]
 pub(super) struct Access {
     pub(super) tokens: Tokens,
@@ -46,9 +46,9 @@ pub(super) struct Access {
     pub(super) cookie: String,
     /// Whether the door is open to this machine only.
     pub(super) is_local: bool,
-    /// Whether read-only requests need no token.
+    /// Whether read-only requests work without a token.
     pub(super) may_ask: bool,
-    /// The users of this machine that are served without the token.
+    /// The users of this machine that need no token.
     pub(super) loopback: Loopback,
 }
 
@@ -102,7 +102,7 @@ impl Access {
             None => self.session(headers, now),
         };
         if let Some(grant) = grant {
-            // Only the users of the unix socket may read the files of the tokens.
+            // The token files are readable only for users of the unix socket, so the caller counts as one of them.
             return Ok(Caller { may_change: grant == Grant::Change, ..Caller::at(CallerPlace::Socket) });
         }
         match visitor.refusal(self.loopback) {
@@ -112,7 +112,7 @@ impl Access {
         }
     }
 
-    /// What the session of these headers lets its page do. One that has ended is as good as none: its page goes on as without one.
+    /// The grant of the session in these headers. An expired session counts as none: its page continues as one without a session.
     fn session(&self, headers: &HeaderMap, now: u64) -> Option<Grant> {
         let key = headers.get(LLTS_KEY)?.to_str().ok()?;
         let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
@@ -128,7 +128,7 @@ pub(super) fn is_of_another_site(headers: &HeaderMap) -> bool {
     headers.get(SEC_FETCH_SITE).is_some_and(|site| site != "same-origin" && site != "none")
 }
 
-/// Whether a request comes from a link that was followed to our page, which fills a window of its own.
+/// Whether the request follows a link to our page and fills a window of its own.
 fn leads_to_the_page(method: &Method, target: &Uri, headers: &HeaderMap) -> bool {
     let is = |name, value: &str| headers.get(name).is_some_and(|found| found == value);
     method == Method::GET && target.path() == "/" && is(SEC_FETCH_MODE, "navigate") && is(SEC_FETCH_DEST, "document")

@@ -1,7 +1,7 @@
-//! `/beside/NAME`: what the commands of the prompts, the task lists and TDF print of their state, for the page.
+//! `/beside/NAME`: the state of the prompts, the task lists and TDF for the page, as their commands print it.
 //!
-//! They are other programs, which tell no changes, so the page asks again and again. However many pages do, a command runs once
-//! at a time, and what it has printed is good for a moment.
+//! They are other programs and report no changes, so the page polls. However many pages poll, each command runs once at a time, and its
+//! output is reused for a moment.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,10 +20,10 @@ use base::Mono;
 use proc::clock;
 use proc::own_program::OwnProgram;
 
-/// How long what a command has printed is shown.
+/// How long the output of a command is reused.
 const GOOD_FOR: Duration = Duration::from_secs(1);
 
-/// The commands, with what they have printed last.
+/// The commands, each with its last output.
 pub(super) struct Commands {
     program: OwnProgram,
     printed: [Mutex<Option<(Mono, String)>>; Beside::ALL.len()],
@@ -41,7 +41,7 @@ impl Commands {
         }
         let program = self.program.clone();
         let run = tokio::task::spawn_blocking(move || program.printed(beside.command()));
-        // The runtime ends, and with it the connection.
+        // An error means that the runtime ends, and the connection with it.
         let text = run.await.unwrap_or_default();
         *last = Some((clock::now().mono, text.clone()));
         text

@@ -1,4 +1,4 @@
-//! The changes of tasks, kept for a while, for clients that ask from a number on.
+//! Recent changes of tasks, for clients that read them from a given number on.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,15 +32,15 @@ impl Event {
 /// The latest changes, within a bound of bytes. The oldest are dropped.
 #[derive(Debug)]
 pub(super) struct Events {
-    /// Distinguishes the numbers of these events from those of another start.
+    /// Tells the numbers of this start from those of another one.
     life: u64,
     buffer: Mutex<EventBuffer>,
     bytes_max: usize,
     /// Whether changes are kept: from the start on, or since the first client has asked for them.
     is_kept: AtomicBool,
-    /// Notifies listeners of a new change.
+    /// Wakes listeners for a new change.
     news: Notify,
-    /// Each listener has a copy.
+    /// Counts the listeners: each holds a copy.
     listeners: Arc<()>,
 }
 
@@ -57,7 +57,7 @@ struct EventBuffer {
 pub(super) enum After {
     /// The next changes; empty if there are none yet.
     Events(Vec<Event>),
-    /// Some of the next changes have been dropped; this is the first one that is still kept.
+    /// Some of the requested changes were dropped; this is the oldest that is still kept.
     Gap(u64),
 }
 
@@ -73,12 +73,12 @@ impl Events {
         }
     }
 
-    /// From now on, changes are kept.
+    /// Keeps changes from now on.
     pub(super) fn keep(&self) {
         self.is_kept.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the change with this number is to be added. Otherwise it counts as dropped.
+    /// Whether to add the change with this number. If not, it counts as dropped.
     pub(super) fn is_wanted(&self, number: u64) -> bool {
         let is_kept = self.is_kept.load(Ordering::Relaxed);
         if !is_kept {
@@ -87,7 +87,7 @@ impl Events {
         is_kept
     }
 
-    /// A sign of a listener, for as long as it is kept.
+    /// A mark that counts as one listener while it is held.
     pub(super) fn listener(&self) -> Arc<()> {
         Arc::clone(&self.listeners)
     }

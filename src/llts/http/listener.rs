@@ -1,4 +1,4 @@
-//! The server's side of a client that listens to changes: `/events`.
+//! The server's side of `/events`: a client that listens to changes.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -32,9 +32,9 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// `from` is the number or the id of the first wanted change; `Last-Event-ID`, which a browser sends when it
-    /// reconnects, the id of the last received one. Without either, it gets future changes. A change of another start, or a
-    /// number far ahead, is a gap, because numbers start anew with each start.
+    /// `from` is the number or id of the first wanted change. `Last-Event-ID`, which a browser sends when it reconnects, is the id of the
+    /// last received one. Without either, only future changes are sent. Numbers start anew with each start, so a change of another start
+    /// or a number far ahead counts as a gap.
     pub(super) fn new(
         events: &Arc<Events>,
         headers: &HeaderMap,
@@ -75,7 +75,7 @@ impl Listener {
         Ok(listener)
     }
 
-    /// It has received the changes up to this one; `None` for a number that is unknown or impossible.
+    /// Continues after this change; `None` if its number is unknown or impossible.
     fn hear_after(&mut self, heard: Option<u64>) {
         let known = heard.filter(|heard| *heard <= self.events.last());
         self.has_missed = known.is_none();
@@ -92,7 +92,7 @@ impl Listener {
     async fn next_event(&mut self) -> sse::Event {
         loop {
             if std::mem::take(&mut self.has_missed) {
-                // From here on it continues with the oldest kept change.
+                // After the gap, it continues with the oldest kept change.
                 return self.gap(self.heard + 1);
             }
             if let Some(event) = self.next.next() {
@@ -118,7 +118,7 @@ impl Listener {
         }
     }
 
-    /// An event saying that changes before this number have been dropped.
+    /// An event which says that all changes before this number were dropped.
     fn gap(&self, first: u64) -> sse::Event {
         sse::Event::default()
             .event("gap")

@@ -20,7 +20,7 @@ use base::{CallerPlace, words};
 /// Bytes of a request for a session. A token has at most 1024.
 const BODY_BYTES_MAX: usize = 4096;
 
-/// The protocol that a client has used to a proxy in front of this door.
+/// The header in which a proxy in front of this door states the client's protocol.
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 #[derive(Deserialize)]
@@ -44,7 +44,7 @@ pub(super) async fn begin(
     // The text is not repeated in the answer: it may hold a token.
     let bad = |_| denied(Denied(StatusCode::BAD_REQUEST, "send {\"token\": \"…\"}, a JSON object".to_owned()));
     let Shown { token } = serde_json::from_slice(&body.ok_or_else(too_long)?).map_err(bad)?;
-    // Where other machines reach the door, `llts open` makes no tickets.
+    // `llts open` makes no tickets where other machines can reach the door.
     let is_of_the_user = connection.visitor.place == CallerPlace::SameUser;
     let grant = server.access.tokens.grant_of_any(token.trim(), is_of_the_user, now()).map_err(|refused| {
         server.note_refusal(&refused.1);
@@ -63,22 +63,22 @@ pub(super) async fn show(
     headers: HeaderMap,
 ) -> Response {
     let caller = server.access.caller(&headers, connection.visitor, now()).ok();
-    // A stranger is told nothing of the service.
+    // A stranger learns nothing about the service.
     let version = caller.map(|_| version::program()).unwrap_or_default();
     let may_change = caller.is_some_and(|caller| caller.may_change);
     let facts = [("may_ask", json!(caller.is_some())), ("may_change", json!(may_change)), ("version", json!(version))];
     answer(&facts, None)
 }
 
-/// `DELETE /session`: the browser forgets its half. The page forgets the other one.
+/// `DELETE /session`: the browser drops its half of the session. The page drops the other half itself.
 pub(super) async fn end(State(server): State<Arc<Server>>) -> Response {
     answer(&[], set_cookie(&server.access.cookie, "", 0, false))
 }
 
-/// Whether the cookie of a session is never to go over a connection without TLS.
+/// Whether the session cookie must never be sent without TLS.
 ///
-/// A browser keeps such a cookie only if the page came by TLS, which this door does not speak itself: a proxy says so. A client that
-/// claims TLS without it only locks itself out.
+/// A browser keeps such a cookie only if the page came over TLS. This door does not speak TLS itself, so a proxy must say that it did. A
+/// client that falsely claims TLS only locks itself out.
 fn is_secure(is_local: bool, headers: &HeaderMap) -> bool {
     !is_local && headers.get(X_FORWARDED_PROTO).is_some_and(|proto| proto == "https")
 }

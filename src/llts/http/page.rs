@@ -1,6 +1,7 @@
-//! The page for a browser, and its assets, which are parts of the program.
+//! The page for a browser, and its assets, which are built into the program.
 //!
-//! The page says the numbers of tasks and agents without JavaScript. Everything else it asks for itself.
+//! Without JavaScript, the page shows the numbers of tasks and agents. With it, the page requests everything else
+//! itself.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -17,13 +18,13 @@ use super::server::{Connection, Server, denied};
 use api::wire::requests::stats::AgentCounts;
 use api::wire::requests::status::{self, Status};
 
-/// Where the numbers stand in the page.
+/// The place of the numbers in the page.
 const MARKER: &str = "<!--counts-->";
 
 /// How long the page waits for the numbers. It is useful without them, and a person should not have to wait for it.
 const COUNTS_MAX: Duration = Duration::from_millis(100);
 
-/// What the page may do: load its own scripts, styles and images, and ask this door. Nothing is inline, and it fills no frame.
+/// The page may load its own scripts, styles and images, and send requests to this door. Nothing is inline, and no frame may contain it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -104,7 +105,7 @@ fn page(headers: &HeaderMap, path: &str, tag: &HeaderValue, body: impl FnOnce() 
         (CACHE_CONTROL, "no-cache"),
         (CONTENT_SECURITY_POLICY, POLICY),
         (REFERRER_POLICY, "no-referrer"),
-        // A page that has opened ours cannot reach its window.
+        // A page that opened ours in a window cannot reach that window.
         (CROSS_ORIGIN_OPENER_POLICY, "same-origin"),
     ] {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
@@ -137,7 +138,8 @@ fn kind_of(path: &str) -> &'static str {
     }
 }
 
-/// The numbers for the page, or why it has none. A link of another site leads to a page that tells nothing before it asks itself.
+/// The numbers for the page, or a sentence that says why there are none. A link on another site gets no numbers: the page must be loaded
+/// again.
 async fn counts(server: &Server, connection: &Connection, headers: &HeaderMap) -> String {
     if is_of_another_site(headers) {
         return sentence(
@@ -173,7 +175,7 @@ fn table(status: &Status) -> String {
     counts + &status.warning.as_deref().map(sentence).unwrap_or_default()
 }
 
-/// A text as a part of HTML.
+/// Escapes a text for HTML.
 fn escaped(text: &str) -> String {
     let mut html = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -1,4 +1,4 @@
-//! The places of connections: all of them for any request, some beside them for the questions of health, a share for streams of events.
+//! The places of connections: most serve any request, a few spare ones serve health checks, and streams of events get a share.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -9,13 +9,13 @@ use tokio::time::timeout;
 
 use super::access::Denied;
 
-/// Places beside the others for `/healthz` and `/readyz`: a controller must not be taken for dead because clients wait.
+/// Spare places for `/healthz` and `/readyz`: a controller must not seem dead because clients wait.
 const SPARE: usize = 16;
 
-/// Requests that wait for a place of another connection at the same time.
+/// How many requests in spare places may wait for an ordinary place.
 const WAITING: usize = 64;
 
-/// The part of all places that streams of events may hold, as a divisor.
+/// The divisor for the share of all places that streams of events may hold.
 const EVENTS_SHARE: usize = 2;
 
 /// All places.
@@ -32,7 +32,7 @@ pub(super) struct Places {
 /// The place of a connection.
 #[derive(Clone)]
 pub(super) struct Place {
-    /// Whether it was one for the questions of health at first.
+    /// Whether this was a spare place for health checks at first.
     pub(super) is_spare: bool,
     permit: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
 }
@@ -60,7 +60,7 @@ impl Places {
     /// A place for a stream of events.
     ///
     /// # Errors
-    /// When streams have their share.
+    /// When streams hold their whole share already.
     pub(super) fn take_events(&self) -> Result<OwnedSemaphorePermit, Denied> {
         Arc::clone(&self.events).try_acquire_owned().map_err(|_| {
             denied("streams (/events, /view) have half of all connections, their share (http.CONNECTIONS_MAX); close one, or try \
@@ -78,7 +78,7 @@ impl Place {
     /// Gives a spare place back, and waits for another one.
     ///
     /// # Errors
-    /// When all are taken.
+    /// When no place becomes free in time, or too many requests wait already.
     pub(super) async fn change(&self, places: &Places) -> Result<(), Denied> {
         self.set(None);
         if let Ok(_waits) = places.waiting.try_acquire()
@@ -90,7 +90,7 @@ impl Place {
         Err(denied("all places for connections are taken (http.CONNECTIONS_MAX); try again later"))
     }
 
-    /// The connection has ended.
+    /// Frees the place: the connection has ended.
     pub(super) fn free(&self) {
         self.set(None);
     }

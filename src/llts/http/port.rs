@@ -1,5 +1,5 @@
-//! The listener of the door. A home whose usual port is in use has another one, which stays the same over its starts, so that a
-//! bookmark goes on to mean this home.
+//! The listener of the door. If the usual port is in use, the home gets another one and keeps it over restarts, so that a bookmark stays
+//! valid.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -32,7 +32,7 @@ pub(super) fn listen(http: &HttpSection, state_dir: &Path, before: Option<TcpLis
     }
 }
 
-/// The port of an earlier start. A file that is no port is as good as none.
+/// The port of an earlier start. A file without a valid port counts as missing.
 fn kept(state_dir: &Path) -> Option<u16> {
     fs::read_to_string(state_dir.join(PORT_FILE)).ok()?.trim().parse().ok().filter(|port| *port != 0)
 }

@@ -55,7 +55,7 @@ use zmtp::envelope::TooLong;
 /// Time limit for the answer to an internal request: a loop that takes longer is in trouble.
 const ALIVE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Time limit for the head of a request in a place for the questions of health.
+/// Time limit for the head of a request in a spare place.
 const SPARE_HEAD_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Pause after a failed accept: descriptors have run out, and become free only with time.
@@ -82,7 +82,7 @@ pub(super) enum ToLoop {
         body: Vec<u8>,
         reply: oneshot::Sender<Vec<u8>>,
     },
-    /// The reply to this request is not awaited any more.
+    /// The client of this request no longer waits for the reply.
     Gone {
         connection: u64,
         number: u64,
@@ -93,10 +93,10 @@ pub(super) enum ToLoop {
 #[derive(Clone)]
 pub(super) struct Connection {
     number: u64,
-    /// Its other end, as it was when it was accepted.
+    /// The peer at the other end, as it was when the connection was accepted.
     pub(super) visitor: Visitor,
-    /// Its socket again, to detect that the client has gone: hyper does not check while unread bytes are buffered, as those
-    /// of a pipelined request.
+    /// A copy of the socket, to detect that the client has gone: hyper does not check while it has unread bytes in its buffer, such as
+    /// those of a pipelined request.
     socket: Arc<OwnedFd>,
     place: Place,
 }
@@ -125,7 +125,7 @@ pub(super) struct Server {
     state_dir: PathBuf,
     allow_commands: AllowCommands,
     rules: Rules,
-    /// Notes connections that are not served.
+    /// Logs refused connections.
     refusals: Mutex<Refusals>,
     /// Bytes of the longest message of a caller that may change something.
     long_bytes_max: usize,
@@ -279,7 +279,7 @@ impl Server {
         Ok(read.ok())
     }
 
-    /// Lets the loop answer an internal request within this time.
+    /// Lets the loop answer an internal request, with a time limit.
     pub(super) async fn ask_self<A>(
         &self,
         connection: &Connection,
@@ -293,7 +293,7 @@ impl Server {
         question.decode(&answer).map_err(|_| late())
     }
 
-    /// The sender of a request, which may ask at least.
+    /// The sender of a request, if it may at least ask.
     pub(super) fn caller(&self, headers: &HeaderMap, connection: &Connection) -> Result<Caller, Denied> {
         let caller = self.access.caller(headers, connection.visitor, now());
         caller.inspect_err(|Denied(status, why)| {
@@ -303,7 +303,7 @@ impl Server {
         })
     }
 
-    /// Notes a request that was refused for its sender, or for a wrong token.
+    /// Logs a request that was refused because of its sender or a wrong token.
     pub(super) fn note_refusal(&self, why: &str) {
         let line = format!("an HTTP request is refused: {why}");
         let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
@@ -315,7 +315,7 @@ impl Server {
     }
 
     fn send_to_loop(&self, message: ToLoop) {
-        // A loop that has ended sends no answers.
+        // A loop that has ended takes no message.
         let _ = self.to_loop.send(message);
         self.bell.ring();
     }
@@ -323,7 +323,7 @@ impl Server {
 
 const THERE_IS: &str = "there is GET /, /healthz, /readyz, /metrics, /events, /view, /beside/NAME and /session, and POST /api and /session";
 
-/// A request in progress: it is dropped if its client goes before the answer.
+/// A request in progress. It is cancelled if its client leaves before the answer.
 struct Asked<'a> {
     server: &'a Server,
     connection: u64,
@@ -369,7 +369,7 @@ async fn check_origin(State(server): State<Arc<Server>>, request: Request, next:
         Ok(()) => next.run(request).await,
         Err(why) => denied(why),
     };
-    // No page of another site gets an answer by taking it for a script, a style or an image.
+    // A page of another site cannot read an answer by loading it as a script, style or image.
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response.headers_mut().insert(CROSS_ORIGIN_RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
     response
@@ -422,7 +422,7 @@ async fn scrape(
     let gates = server.ask(&connection, caller, gate::gates().encode()).await.map_err(denied)?;
     let gates = gate::gates().decode(&gates).map_or(0, |gates| gates.total);
     let state_dir = server.state_dir.clone();
-    // A disk access may be slow.
+    // The check reads the disk, which may be slow.
     let looked =
         tokio::task::spawn_blocking(move || (store::bytes(&state_dir), disk_room::free(&state_dir), state_dir));
     let (bytes, room, state_dir) = looked.await.unwrap_or_default();
@@ -448,7 +448,7 @@ async fn api(
     check_content(&headers).map_err(denied)?;
     // A client that may not even ask must not make us wait for a body.
     let caller = server.caller(&headers, &connection).map_err(denied)?;
-    // A body that is longer than other messages changes something.
+    // Only a request that changes something may have a body longer than other messages.
     let bytes_max = if caller.may_change { server.long_bytes_max } else { server.rules.limits.message_bytes };
     let announced = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if let Some(bytes) = announced.filter(|bytes| *bytes > bytes_max as u64) {
@@ -460,7 +460,7 @@ async fn api(
         refused(StatusCode::PAYLOAD_TOO_LARGE, Refusal::new(Code::LimitReached, why))
     })?;
     if !caller.may_change && !requests::only_asks(&body, &server.rules) {
-        // Only a holder of a token has this place.
+        // Only the holder of a token counts as a caller at the socket.
         let is_reader = caller.place == CallerPlace::Socket;
         return Err(denied(if is_reader { only_reads() } else { needs_token() }));
     }
@@ -475,7 +475,7 @@ async fn events(
     uri: Uri,
 ) -> Answered {
     let caller = server.caller(&headers, &connection).map_err(denied)?;
-    // Before it looks at the last change, so that none after it is missed.
+    // This comes before the look at the last change, so that no later one is missed.
     server.events.keep();
     let sees_commands = server.allow_commands.admits(caller, Right::Commands);
     let query = uri.query().unwrap_or_default();

@@ -1,14 +1,14 @@
 //! Tokens, and the sessions of pages that have shown one.
 //!
-//! A session has two halves, and neither is worth anything without the other. The cookie is out of reach of scripts, but a browser
-//! sends it to every port of this host, so that any service there can read it. The key is kept by the page, where the browser separates
-//! ports, and comes in a header that no page of another site can set.
+//! A session has two halves, each worthless without the other. Scripts cannot read the cookie, but a browser sends it to every port of
+//! this host, where any service can read it. The page keeps the key, in storage that browsers separate by port, and sends it in a header
+//! that no page of another site can set.
 //!
 //! The door keeps nothing of a session. Each half is signed with the token that began it, so that sessions outlast a restart, and end
 //! with their token.
 //!
-//! A ticket stands for a token in an address that `llts open` hands to a browser. Other users of the machine see such an address in the
-//! list of processes, and the browser keeps it in its history. So a ticket is good for a short time, and only for the user of the
+//! A ticket stands for a token in the address that `llts open` hands to a browser. Other users of the machine can see that address in the
+//! list of processes, and the browser keeps it in its history. So a ticket is valid only for a short time, and only for the user of the
 //! service.
 
 use std::fmt;
@@ -20,7 +20,7 @@ use sha2::Sha256;
 
 use super::access::Denied;
 
-/// How long a session lasts: a page that is used now and then stays usable.
+/// How long a session lasts. A page used now and then stays logged in.
 pub(super) const SESSION: Duration = Duration::from_secs(30 * 86_400);
 
 /// How long a ticket is good: a browser may take a while to start.
@@ -32,7 +32,7 @@ const TICKET_MARK: &str = "ticket";
 /// Bytes of randomness in a session.
 const NONCE_BYTES: usize = 16;
 
-/// What a token lets its holder do.
+/// The rights of a token's holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Grant {
     /// To see what the owner of the service sees.
@@ -59,7 +59,7 @@ pub(super) struct Session {
     pub(super) key: String,
 }
 
-/// The use of a signature. One that was made for something else is not valid.
+/// The purpose of a signature. A signature made for another purpose is invalid.
 #[derive(Clone, Copy)]
 enum Purpose {
     Cookie,
@@ -99,7 +99,7 @@ impl Token {
         Self(text)
     }
 
-    /// A text that can be shown in its place for a short time by a process of the user of the service. `now` is in unix seconds.
+    /// A ticket, which a process of the service's user can show in place of the token for a short time. `now` is in unix seconds.
     pub(crate) fn ticket(&self, grant: Grant, now: u64) -> String {
         let body = body(grant, now, TICKET);
         format!("{TICKET_MARK}.{body}.{}", self.sign(Purpose::Ticket, &body))
@@ -112,7 +112,7 @@ impl Token {
     fn sign(&self, purpose: Purpose, body: &str) -> String {
         // HMAC takes a key of any length.
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(self.0.as_bytes()) else { return String::new() };
-        // A zero byte is in no body, so that no two pairs of purpose and body are the same bytes.
+        // No body has a zero byte, so two different pairs of purpose and body never give the same bytes.
         for part in [purpose.word().as_bytes(), &[0], body.as_bytes()] {
             mac.update(part);
         }
@@ -125,14 +125,14 @@ impl Token {
 }
 
 impl Tokens {
-    /// What a token lets its holder do; `None` if it is none of ours.
+    /// The grant of a token; `None` if it is none of ours.
     pub(super) fn grant(&self, shown: &str) -> Option<Grant> {
-        // Both are compared in any case, so that the time does not tell which one was.
+        // Both are always compared, so that the time does not tell which one matched.
         let is = Grant::ALL.map(|grant| self.of(grant).is(shown));
         Grant::ALL.into_iter().zip(is).find_map(|(grant, is)| is.then_some(grant))
     }
 
-    /// The same for a token or a ticket. `is_of_the_user`: it is shown by a process of the user of the service, or of root.
+    /// The same for a token or a ticket. `is_of_the_user`: the sender is a process of the service's user, or of root.
     pub(super) fn grant_of_any(&self, shown: &str, is_of_the_user: bool, now: u64) -> Result<Grant, Denied> {
         if let Some(grant) = self.grant(shown) {
             return Ok(grant);
@@ -164,7 +164,7 @@ impl Tokens {
         Session { cookie: format!("{body}.{signature}"), key }
     }
 
-    /// What a session lets its page do; `None` if the two are not the halves of a session that lasts.
+    /// The grant of a session; `None` unless the two are halves of the same session and it has not expired.
     pub(super) fn grant_of_session(&self, cookie: &str, key: &str, now: u64) -> Option<Grant> {
         let (body, signature) = cookie.rsplit_once('.')?;
         let (grant, until) = read(body)?;
@@ -173,7 +173,7 @@ impl Tokens {
         (is_ours && until > now).then_some(grant)
     }
 
-    /// What a ticket of ours is for, and whether its time has passed.
+    /// The grant of a ticket, and whether it has expired; `None` if it is none of ours.
     fn of_ticket(&self, shown: &str, now: u64) -> Option<(Grant, bool)> {
         let (body, signature) = shown.strip_prefix(TICKET_MARK)?.strip_prefix('.')?.rsplit_once('.')?;
         let (grant, until) = read(body)?;

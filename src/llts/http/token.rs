@@ -1,4 +1,4 @@
-//! The token in its file.
+//! Reads a token from its file, or creates it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -34,8 +34,8 @@ pub(crate) fn read(path: &Path, may_make: bool) -> Result<Token, TokenError> {
 
 fn text(path: &Path, may_make: bool) -> Result<String, TokenError> {
     let failed = |why: String| TokenError { path: path.to_owned(), why };
-    // A configured file may be a link, as mounted secrets are. Ours must not be, so that no other user can make us read
-    // another file.
+    // A configured file may be a link, as mounted secrets are. Our own file must not be one, or another user could make
+    // us read another file.
     let no_link = if may_make { libc::O_NOFOLLOW } else { 0 };
     let opened = OpenOptions::new().read(true).custom_flags(no_link | libc::O_NONBLOCK).open(path);
     match opened {

@@ -1,8 +1,8 @@
 //! `/view`: the state of the service as a stream, for the page.
 //!
-//! Each event is the answer of the controller to a question with the cursor of the answer before it, with the rights of the client. The
-//! next question comes when the client has taken the answer, so that one that does not read costs nothing. Nothing is kept here: a client
-//! that comes again with its last id goes on from there, and the controller says whether that is possible.
+//! Each event is the controller's answer to a request that has the cursor of the previous answer and the rights of the client. The next
+//! request is sent once the client has taken the answer, so a client that does not read costs nothing. No state is kept here: a client
+//! that reconnects with its last id continues from there, and the controller says whether that is possible.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -24,10 +24,10 @@ use api::wire::requests::job::results::Cursor;
 use api::wire::requests::status;
 use base::{Caller, words};
 
-/// How long the controller waits for a change: a page that hears nothing for longer says that the controller does not answer.
+/// How long the controller waits for a change. After a longer silence, the page says that the controller does not answer.
 const WAIT_MILLIS: u64 = 5_000;
 
-/// A client that looks at the service.
+/// A client that views the service.
 struct Viewer {
     server: Arc<Server>,
     connection: Connection,
@@ -47,7 +47,7 @@ pub(super) async fn view(
     let place = server.places.take_events().map_err(denied)?;
     let (stopping, listening) = (server.stopping.clone(), server.events.listener());
     let last = headers.get(LAST_EVENT_ID).and_then(|last| last.to_str().ok());
-    // An id that is none of ours is as good as none: the first answer says that it is whole.
+    // A foreign id counts as missing: the first answer then says that it is complete.
     let cursor = last.and_then(|last| last.parse().ok());
     let viewer = Viewer { server, connection, caller, cursor, is_refused: false };
     let end = Box::pin(async move {

@@ -1,10 +1,10 @@
-//! The values that go into a map and come out of it.
+//! The inputs and outputs of a map.
 
 use api::wire::client::TaskView;
 use api::wire::requests::submit::Submission;
 use base::TaskId;
 
-/// The options of a map that matter here.
+/// The options that a map needs to know.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Plan {
     /// Whether outputs leave in the order of the lines.
@@ -13,7 +13,7 @@ pub struct Plan {
     pub newest_before: Option<TaskId>,
 }
 
-/// A line that can be submitted.
+/// A line that is ready to be submitted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Item {
     /// Its number, from 1.
@@ -49,7 +49,7 @@ pub enum Effect {
         /// The task.
         id: TaskId,
     },
-    /// Ask for the task as it is now: one of an earlier run of the map, which may have finished in that run.
+    /// Query the task as it is now: it comes from an earlier run of the map, and may have finished there.
     Look {
         /// The line.
         number: u64,
@@ -78,7 +78,7 @@ pub enum Effect {
     Kill,
 }
 
-/// The task of a line that has finished.
+/// The finished task of a line, to be printed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Printed {
     /// The line.

@@ -29,11 +29,11 @@ pub(super) enum Ending {
 /// The steps of an interruption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Interruption {
-    /// Submits are without an answer: their tasks must be there to be held.
+    /// Some submits are unanswered: their tasks must exist before they can be held.
     Submitting,
-    /// The job is held. The number of running tasks is to be asked for, at once or at a moment.
+    /// The job is held. The running tasks are to be counted, at this moment or at once.
     Held { looks_at: Option<Mono> },
-    /// The number of running tasks has been asked for.
+    /// The number of running tasks was requested.
     Looking,
 }
 
@@ -76,7 +76,8 @@ impl Ending {
 }
 
 impl Map {
-    /// The user interrupts the map: first what waits is ended, then what runs. False if there is nothing left to try.
+    /// The user interrupts the map: the first call ends waiting tasks, the next one also running tasks. Returns `false`
+    /// if nothing is left to try.
     pub fn handle_interrupt(&mut self) -> bool {
         self.stop_submitting();
         match self.ending {
@@ -129,7 +130,7 @@ impl Map {
         }
     }
 
-    /// Whether the map has ended because of the user.
+    /// Whether the map was ended early: by the user, or because no reader is left.
     #[must_use]
     pub const fn is_interrupted(&self) -> bool {
         self.ending.is_killing()

@@ -1,6 +1,6 @@
-//! The ends of the job, which the map follows: how each accepted task gets its end, whatever is told when.
+//! Follows the ends of the job, so that each accepted task gets its end, in whatever order ends and answers arrive.
 //!
-//! | a task was accepted | its end is learnt |
+//! | a task was accepted | how its end arrives |
 //! |---|---|
 //! | by a request that was sent while the map followed the job | with the ends of the job |
 //! | before the map followed the job, or its end was told before its id was known | by a query |
@@ -14,15 +14,16 @@ use crate::map::tally::End;
 use api::wire::requests::job::results::TaskEnd;
 use base::TaskId;
 
-/// Told ends of tasks without a known line: other submitters may use the same job. Beyond this number, a task that had not finished
-/// before this run of the map may be counted as if it had.
+/// Reported ends of tasks without a known line, since other submitters may use the same job. Beyond this number, a task that finished in
+/// this run of the map may be counted as finished before it.
 const STRANGERS_MAX: usize = 100_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Following {
-    /// If the map follows the ends of its job: the tasks of submits behind this one cannot have ended before.
+    /// The last submit before the map began to follow its job; `None` if it does not. Tasks of later submits cannot
+    /// have ended unseen.
     after: Option<u64>,
-    /// Tasks of the job whose ends were told, and that no line is known to have.
+    /// Tasks of the job whose ends were reported and that belong to no known line.
     strangers: BTreeSet<TaskId>,
 }
 
@@ -52,12 +53,12 @@ impl Following {
 }
 
 impl Map {
-    /// From here on, the ends of the job are told: of all tasks of requests that are sent from here on, and maybe of others.
+    /// The service reports the ends of the job from now on: those of all requests sent later, and maybe others.
     pub const fn handle_following(&mut self) {
         self.following.after = Some(self.submits.last_frame());
     }
 
-    /// The service does not know any more which ends it has told.
+    /// The service no longer knows which ends it has reported.
     pub fn handle_lost_track(&mut self) {
         self.following.after = None;
         self.ahead.iter_mut().filter(|task| task.way == Way::Followed).for_each(|task| task.way = Way::Asked);

@@ -1,4 +1,4 @@
-//! The input of a map: bytes to lines in the form of [`base::os_text()`], lines to values, and the combinations of several sources.
+//! The input of a map: splits bytes into lines (in the form of [`base::os_text()`]), lines into values, and combines several sources.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -12,7 +12,7 @@ use base::{os_bytes, os_text};
 pub struct Splitter {
     delimiter: u8,
     line: Vec<u8>,
-    /// Bytes of the present line, including those that were not kept.
+    /// Bytes of the present line, including dropped ones.
     bytes: u64,
 }
 
@@ -23,7 +23,7 @@ impl Splitter {
         Self { delimiter, line: Vec::new(), bytes: 0 }
     }
 
-    /// Takes bytes, and adds the lines that end in them.
+    /// Takes bytes, and adds the lines that are complete with them.
     pub fn push(&mut self, mut bytes: &[u8], lines: &mut Vec<Result<String, BadLine>>) {
         while let Some(at) = bytes.iter().position(|byte| *byte == self.delimiter) {
             self.keep(&bytes[..at]);
@@ -69,7 +69,7 @@ pub fn columns(line: String, separator: Option<&str>) -> Vec<String> {
     }
 }
 
-/// The parts between separators. The letters of an escape are no text in which one is looked for.
+/// The parts between separators. A separator is not searched for inside an escape.
 fn cut<'a>(line: &'a [u8], separator: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
     let mut rest = Some(line);
     std::iter::from_fn(move || {
@@ -81,7 +81,7 @@ fn cut<'a>(line: &'a [u8], separator: &'a [u8]) -> impl Iterator<Item = &'a [u8]
     })
 }
 
-/// All combinations of one value of each source, the values of the last source changing fastest.
+/// All combinations of one value from each source; the last source changes fastest.
 #[derive(Debug)]
 pub struct Combinations {
     sources: Vec<Vec<String>>,

@@ -1,5 +1,5 @@
-//! The submit keys of a map: the same line of the same map always has the same key, so that a repeated submit, of a lost frame
-//! or of a later run, finds the task that there is.
+//! The submit keys of a map. The same line of the same map always has the same key, so a repeated submit, after a lost answer or in a
+//! later run, finds the existing task.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 pub struct Keys {
     /// A digest of the job and the template.
     map: Sha256,
-    /// How often each line has occurred, by half of its digest. Two lines that share this half still have different keys.
+    /// How often each line has occurred, by half of its digest. Two lines with the same half still get different keys.
     seen: BTreeMap<u64, u32>,
 }
 
@@ -35,7 +35,7 @@ impl Keys {
     }
 }
 
-/// Adds a text with its length, so that no two lists of texts are alike.
+/// Adds a text with its length, so that different lists of texts never give the same bytes.
 fn add(digest: &mut Sha256, text: &str) {
     digest.update((text.len() as u64).to_be_bytes());
     digest.update(text);

@@ -11,7 +11,7 @@ const FRAME_BYTES_MAX: usize = 256 << 10;
 #[derive(Debug)]
 pub(super) struct Submits {
     items: VecDeque<Item>,
-    /// The tasks of submits without an answer.
+    /// The tasks of unanswered submits.
     frames: BTreeMap<u64, Vec<Item>>,
     last_frame: u64,
     frame_tasks_max: usize,
@@ -28,7 +28,7 @@ impl Submits {
         self.items.len() + self.frames.values().map(Vec::len).sum::<usize>()
     }
 
-    /// The first of their lines.
+    /// The first line among these tasks.
     pub(super) fn first(&self) -> Option<u64> {
         let frames = self.frames.values().flatten().map(|item| item.number).min();
         self.items.front().map(|item| item.number).into_iter().chain(frames).min()
@@ -85,10 +85,11 @@ impl Submits {
         Some(items)
     }
 
-    /// A submit was refused for want of room: its tasks wait for another one. False if it had an answer before.
+    /// A submit was refused for lack of room: its tasks wait for another one. Returns `false` if it was answered
+    /// before.
     pub(super) fn put_back(&mut self, frame: u64) -> bool {
         let Some(items) = self.frames.remove(&frame) else { return false };
-        // All or none is accepted: a smaller request may find room.
+        // A request is accepted as a whole or not at all, so a smaller one may find room.
         self.frame_tasks_max = (self.frame_tasks_max / 2).max(1);
         for item in items.into_iter().rev() {
             let at = self.items.partition_point(|other| other.number < item.number);

@@ -11,10 +11,10 @@ pub const EXAMPLES_MAX: usize = 10;
 /// Patterns of last lines that are counted; failures beyond them are in no group.
 const PATTERNS_MAX: usize = 100;
 
-/// The exit code of a map with more failed tasks than this is one more, as that of GNU parallel.
+/// More failed tasks than this give an exit code one above it, as in GNU parallel.
 const FAILED_MAX: u8 = 100;
 
-/// The exit code of a map that was interrupted, as shells report a program that SIGINT has ended.
+/// The exit code of an interrupted map: shells report it for a program that SIGINT ended.
 const INTERRUPTED: u8 = 130;
 
 /// The numbers of tasks by their ends.
@@ -32,7 +32,7 @@ pub struct Tally {
     pub left: u64,
     /// Further rounds of finished tasks in this run of the map.
     pub rounds: u64,
-    /// The failed ones by the way they failed.
+    /// The failed tasks by how they failed.
     pub ends: BTreeMap<End, u64>,
     /// Some of the failed tasks.
     pub examples: Vec<Example>,
@@ -81,7 +81,7 @@ impl std::fmt::Display for End {
 }
 
 impl End {
-    /// The end of a task that has finished and not succeeded.
+    /// How a finished task failed.
     fn of(task: &TaskView) -> Self {
         let outcome = task.outcome().and_then(words::outcome_of).unwrap_or(Outcome::Failed);
         match (outcome, task.exit_code().map(|code| code.0)) {
@@ -93,13 +93,13 @@ impl End {
 }
 
 impl Tally {
-    /// The number of tasks that need nothing more.
+    /// The number of tasks that are done.
     #[must_use]
     pub const fn finished(&self) -> u64 {
         self.succeeded + self.before + self.failed + self.skipped
     }
 
-    /// Counts a task that has finished. `first_round` is that of this run of the map. `is_ending`: the map has killed its open
+    /// Counts a finished task. `first_round` is its first round in this run of the map. With `is_ending`, the map has killed its open
     /// tasks, so a killed task is not a failure.
     pub(super) fn count(&mut self, (number, values): (u64, &str), task: &TaskView, first_round: u64, is_ending: bool) {
         self.rounds += task.round().saturating_sub(first_round);
@@ -128,7 +128,7 @@ impl Tally {
         }
     }
 
-    /// What the last lines of several failed tasks have in common, the most frequent first.
+    /// The patterns of the last lines of failed tasks, the most frequent first, where several tasks share one.
     #[must_use]
     pub fn alike(&self) -> Vec<(&str, u64)> {
         let several = self.patterns.iter().filter(|(_, count)| **count > 1);

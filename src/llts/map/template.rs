@@ -3,10 +3,10 @@
 //! | placeholder | replaced by |
 //! |---|---|
 //! | `{}` | the line; of several values, all of them |
-//! | `{.}` | it without its extension |
+//! | `{.}` | the line without its extension |
 //! | `{/}` | its last part, after the last slash |
-//! | `{//}` | the folder before it |
-//! | `{/.}` | its last part without the extension |
+//! | `{//}` | the folder: the part before the last slash |
+//! | `{/.}` | the part after the last slash, without the extension |
 //! | `{#}` | the number of the task, from 1 |
 //! | `{2}`, `{2.}`, `{2/}`, … | the same of the second value: of the second column, or of the second source |
 //!
@@ -25,7 +25,7 @@ pub struct Template(Vec<Piece>);
 enum Piece {
     Text(String),
     Number,
-    /// Its place in a line for a shell; `None` in any other text, where it stands as it is.
+    /// A value, with its place in a shell line; `None` in any other text, where the value stands as it is.
     Value(Placeholder, Option<Place>),
 }
 
@@ -47,7 +47,7 @@ enum Part {
     Stem,
 }
 
-/// What fills a template: the values of one line, and its number.
+/// The values of one line and its number, which fill a template.
 #[derive(Clone, Copy, Debug)]
 pub struct Filling<'a> {
     /// The line, or its columns, or one value of each source.
@@ -57,13 +57,13 @@ pub struct Filling<'a> {
 }
 
 impl Template {
-    /// Reads a text, in which `whole` stands for the line: `{}`, unless the user has chosen another text.
+    /// Parses a text. `whole` stands for the line: `{}`, unless the user chose another text.
     #[must_use]
     pub fn parse(text: &str, whole: &str) -> Self {
         Self(pieces(text, whole).into_iter().map(|(piece, _)| piece).collect())
     }
 
-    /// The same of a line for a shell, in which each value is quoted for its place.
+    /// Parses a line for a shell, in which each value is quoted as its place requires.
     ///
     /// # Errors
     /// A sentence about a placeholder that cannot be quoted.
@@ -85,28 +85,28 @@ impl Template {
         Ok(Self(pieces.into_iter().map(|(piece, _)| piece).collect()))
     }
 
-    /// Whether it is nothing but a placeholder.
+    /// Whether it consists of a placeholder alone.
     #[must_use]
     pub fn is_value(&self) -> bool {
         matches!(self.0[..], [Piece::Value(..)])
     }
 
-    /// Whether a value has a place in it.
+    /// Whether it has a placeholder for a value.
     #[must_use]
     pub fn has_value(&self) -> bool {
         self.0.iter().any(|piece| matches!(piece, Piece::Value(..)))
     }
 
-    /// Whether the number of the task has a place in it.
+    /// Whether it has the placeholder for the number of the task.
     #[must_use]
     pub fn has_number(&self) -> bool {
         self.0.contains(&Piece::Number)
     }
 
-    /// The text for these values; several values at one place are separated by blanks.
+    /// The text with these values filled in; several values in one place are separated by blanks.
     ///
     /// # Errors
-    /// When a value is no number in a place for one.
+    /// When a place requires a number and the value is none.
     pub fn fill(&self, filling: Filling<'_>) -> Result<String, NotANumber> {
         let mut text = String::new();
         for piece in &self.0 {
@@ -121,8 +121,8 @@ impl Template {
         Ok(rejoined(text))
     }
 
-    /// The words for these values: a word that is nothing but the placeholder of all values becomes one word for each. An absent one is
-    /// an empty word, so that those behind it keep their places.
+    /// The words with these values filled in. A word that consists of the placeholder for all values becomes one word for each value. An
+    /// absent value becomes an empty word, so that later ones keep their places.
     pub(super) fn fill_words(&self, filling: Filling<'_>, words: &mut Vec<String>) -> Result<(), NotANumber> {
         match &self.0[..] {
             [Piece::Value(value @ Placeholder { index: None, .. }, _)] => {
@@ -135,7 +135,7 @@ impl Template {
 }
 
 impl Placeholder {
-    /// A line without this value has an empty one.
+    /// The chosen values. A line that lacks the value has an empty one.
     fn values(self, values: &[String]) -> impl Iterator<Item = &str> {
         let chosen = match self.index {
             None => values,
@@ -180,7 +180,7 @@ fn folder(value: &str) -> &str {
     }
 }
 
-/// The pieces of a text, each with its own text.
+/// Splits a text into pieces, each with its own text.
 fn pieces<'a>(text: &'a str, whole: &str) -> Vec<(Piece, &'a str)> {
     let mut pieces = Vec::new();
     let (mut plain_at, mut at) = (0, 0);

@@ -1,5 +1,4 @@
-//! The tasks whose ends are awaited or not yet printed, by the numbers of their lines, and the order in which their outputs
-//! leave.
+//! The tasks whose ends are awaited or not printed yet, by line number, and the order in which their outputs are printed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -10,14 +9,14 @@ use base::TaskId;
 #[derive(Debug)]
 pub(super) struct Window<T> {
     keeps_order: bool,
-    /// Tasks that it may have.
+    /// Maximum number of tasks.
     max: usize,
     slots: BTreeMap<u64, Slot<T>>,
     /// The number of results.
     results: usize,
-    /// Without order: the results that can leave.
+    /// Without order: the results that can be printed.
     ready: VecDeque<(u64, T)>,
-    /// Lines whose task is to be asked for again: the query was refused for want of room, or the service has lost track.
+    /// Lines whose task must be queried again: the query was refused for lack of room, or the service has lost track.
     unasked: BTreeSet<u64>,
 }
 
@@ -27,7 +26,7 @@ enum Slot<T> {
     Done(T),
 }
 
-/// The way in which the end of a task is learnt.
+/// How the end of a task arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// With the ends of the job that the map follows.
@@ -63,7 +62,7 @@ impl<T> Window<T> {
         self.results
     }
 
-    /// Adds a task, or changes the way in which its end is learnt.
+    /// Adds a task, or changes how its end arrives.
     pub(super) fn watch(&mut self, number: u64, id: TaskId, way: Way) {
         self.slots.insert(number, Slot::Awaited { id, way });
     }
@@ -76,7 +75,7 @@ impl<T> Window<T> {
         }
     }
 
-    /// The query of a line was refused for want of room; false if its end is not awaited.
+    /// The query of a line was refused for lack of room. Returns `false` if the end of its task is not awaited.
     pub(super) fn refuse(&mut self, number: u64) -> bool {
         let is_awaited = self.awaited(number).is_some();
         if is_awaited {
@@ -86,12 +85,12 @@ impl<T> Window<T> {
         is_awaited
     }
 
-    /// The first line whose task is to be asked for again.
+    /// Takes the first line whose task must be queried again.
     pub(super) fn pop_unasked(&mut self) -> Option<u64> {
         self.unasked.pop_first()
     }
 
-    /// From here on, the ends of the followed tasks are asked for.
+    /// Queries the followed tasks from now on.
     pub(super) fn ask_for_followed(&mut self) {
         for (number, slot) in &mut self.slots {
             if let Slot::Awaited { way: way @ Way::Followed, .. } = slot {
@@ -112,7 +111,7 @@ impl<T> Window<T> {
         }
     }
 
-    /// Nothing of the task is printed.
+    /// Drops a task whose outputs are not printed.
     pub(super) fn skip(&mut self, number: u64) {
         self.slots.remove(&number);
     }

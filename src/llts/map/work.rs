@@ -5,7 +5,7 @@ use api::wire::requests::submit::Submission;
 use base::os_text::os_len;
 use base::{Fields, Misplaced, NotANumber, Reader, Scalar, reader_behind};
 
-/// The work before it is filled with a line.
+/// The work of a map, before a line fills it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Work {
     kind: Kind,
@@ -26,7 +26,7 @@ enum Value {
     Fixed(Scalar),
 }
 
-/// The limits of the controller for one task: a task that exceeds them is not sent.
+/// The controller's limits for one task. A task that exceeds them is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkLimits {
     /// Bytes of a command.
@@ -35,10 +35,10 @@ pub struct WorkLimits {
     pub value_bytes_max: usize,
 }
 
-/// Why a line is no task.
+/// Why a line cannot become a task.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadLine {
-    /// No argument of a program.
+    /// The line cannot be an argument of a program.
     #[error("it has a NUL byte at byte {at}, which no argument can have; if NUL separates the lines, use -0")]
     Nul {
         /// Its place.
@@ -50,13 +50,13 @@ pub enum BadLine {
         /// The length of the line.
         bytes: u64,
     },
-    /// An argument that the line has made too long.
+    /// An argument became too long with the line.
     #[error("an argument of its command has {bytes} bytes, more than {ARGUMENT_BYTES_MAX}: let the line name a file")]
     LongArgument {
         /// The length of the argument.
         bytes: usize,
     },
-    /// More than the controller accepts.
+    /// The command is longer than the controller accepts.
     #[error("its command has {bytes} bytes, more than {max} (COMMAND_BYTES_MAX): let the line name a file")]
     LongCommand {
         /// The length of the command.
@@ -64,7 +64,7 @@ pub enum BadLine {
         /// The limit.
         max: usize,
     },
-    /// More than the controller accepts.
+    /// The value of a parameter is longer than the controller accepts.
     #[error("the value of {name} has {bytes} bytes, more than {max} (FIELD_VALUE_BYTES_MAX): let it name a file")]
     LongValue {
         /// Name of the parameter.
@@ -74,17 +74,17 @@ pub enum BadLine {
         /// The limit.
         max: usize,
     },
-    /// An empty program.
+    /// The program of the command is an empty text.
     #[error("its command is empty: the program is an empty text")]
     NoProgram,
-    /// No number where a shell calculates.
+    /// A value is not a number where a shell calculates with it.
     #[error(transparent)]
     NotANumber(#[from] NotANumber),
 }
 
 impl Work {
-    /// A command: a program and its arguments. Where none of them has a place for the line, the values are appended. In the script of
-    /// `sh -c`, values are quoted as in a line for sh, unless they are all of it.
+    /// A command: a program and its arguments. If none of them has a place for the line, the values are appended. In the script of
+    /// `sh -c`, values are quoted as in a line for sh, unless the script is a placeholder alone.
     ///
     /// # Errors
     /// A sentence about a placeholder in such a script that cannot be quoted.
@@ -128,7 +128,7 @@ impl Work {
         Self { kind: Kind::Tool { name: name.to_owned(), parameters }, limits }
     }
 
-    /// Whether each line makes a difference. A tool without a place for it would do the same for all.
+    /// Whether the lines make a difference. A tool without a place for them would do the same for all.
     #[must_use]
     pub fn has_value(&self) -> bool {
         match &self.kind {
@@ -152,7 +152,7 @@ impl Work {
     /// The task for a line.
     ///
     /// # Errors
-    /// When no such task can be run.
+    /// When the line cannot become a task.
     pub fn fill(&self, filling: Filling<'_>) -> Result<Submission, BadLine> {
         match &self.kind {
             Kind::Command(templates) => {
@@ -190,10 +190,10 @@ impl Work {
         }
     }
 
-    /// The task for a line as a line for sh; of a tool, the submit that makes it.
+    /// The task of a line, written as a line for sh. For a tool, it is the submit that makes the task.
     ///
     /// # Errors
-    /// As those of [`Self::fill`].
+    /// The same as for [`Self::fill`].
     pub fn shown(&self, filling: Filling<'_>) -> Result<String, BadLine> {
         self.fill(filling)?;
         let joined = |words: &[String]| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");

@@ -1,5 +1,5 @@
-//! The keys of machines that wait for `llts keys accept`: a file for each, named for the machine, in a folder of that of the
-//! authorised keys. The name of the folder begins with a dot, so the controller does not take them for authorised.
+//! The keys of machines that wait for `llts keys accept`: one file for each, named after the machine, in a subfolder of the authorised
+//! keys. The subfolder's name begins with a dot, so the controller does not take these keys for authorised ones.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -15,20 +15,21 @@ use zmtp::curve_keys::{AuthorisedKey, KeyError};
 /// The folder, in CURVE_AUTHORISED_KEYS_DIR.
 const FOLDER: &str = ".waiting";
 
-/// The keys of one controller.
+/// The waiting and the authorised keys of one controller.
 #[derive(Clone, Debug)]
 pub struct KeysInWait {
     authorised: PathBuf,
 }
 
-/// The place of a machine that waits. Its invitation has it: without one, another machine may wait under the same name.
+/// A waiting machine's claim to its name, held by its invitation. Without it, another machine may wait under the same
+/// name.
 #[derive(Debug)]
 pub struct Waiting(#[expect(dead_code, reason = "it holds the lock of the file")] File);
 
 /// A decision that could not be carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum WaitError {
-    /// It may have left, or was decided on already.
+    /// It may have left, or the decision was made already.
     #[error("no machine called {0} waits to be let in; `llts keys list` shows those that do")]
     Unknown(AgentId),
     /// Another machine waits under that name.
@@ -50,23 +51,23 @@ pub enum WaitError {
 }
 
 impl KeysInWait {
-    /// Those of the controller with these files.
+    /// The keys of the controller with these files.
     #[must_use]
     pub fn of(files: &CurveServerFiles) -> Self {
         Self { authorised: files.authorised_keys.clone() }
     }
 
-    /// The folder, which may not exist.
+    /// The folder of waiting keys, which may not exist.
     #[must_use]
     pub fn folder(&self) -> PathBuf {
         self.authorised.join(FOLDER)
     }
 
-    /// A machine begins to wait, until [`Self::remove`]. It replaces one of the same name whose invitation was killed. With
-    /// `may_command` it may send commands once it is accepted.
+    /// Lets a machine wait until [`Self::remove`]. It replaces one of the same name whose invitation was killed. With `may_command`, it
+    /// may send commands once it is accepted.
     ///
     /// # Errors
-    /// When the file cannot be written, a key of that name is authorised already, or another machine waits under it.
+    /// When the file cannot be written, the name already has an authorised key, or another machine waits under it.
     pub fn add(&self, newcomer: &Newcomer, may_command: bool) -> Result<Waiting, WaitError> {
         let taken = self.authorised.join(newcomer.name.as_str());
         if taken.symlink_metadata().is_ok() {
@@ -76,7 +77,7 @@ impl KeysInWait {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
         let failed = |path: PathBuf| move |source| WaitError::File { path, source };
         made.map_err(failed(folder.clone()))?;
-        // Two that come at the same time do so one after the other.
+        // Machines that arrive at the same time take turns.
         let turn = File::open(&folder).map_err(failed(folder.clone()))?;
         rustix::fs::flock(&turn, FlockOperation::LockExclusive).map_err(|errno| failed(folder)(errno.into()))?;
         let path = self.path(&newcomer.name);
@@ -101,7 +102,7 @@ impl KeysInWait {
         names.into_iter().map(|name| Ok((name.clone(), self.key(&name)?))).collect()
     }
 
-    /// The keys that are authorised, by name. Files that hold no key are left out, as the controller does.
+    /// The authorised keys, by name. Files that hold no key are left out, as the controller leaves them out.
     ///
     /// # Errors
     /// When the folder cannot be read.
@@ -118,10 +119,10 @@ impl KeysInWait {
         AuthorisedKey::read(&self.authorised.join(name.as_str()))
     }
 
-    /// Lets a machine in that waits; returns its key. With `may_command` it may send commands, also if it was let in before.
+    /// Authorises a waiting machine and returns its key. With `may_command` it may send commands, even if it was authorised before.
     ///
     /// # Errors
-    /// When it does not wait, or a key of that name is authorised already.
+    /// When it does not wait, or the name already has an authorised key.
     pub fn accept(&self, name: &AgentId, may_command: bool) -> Result<AuthorisedKey, WaitError> {
         let key = match self.key(name) {
             Err(WaitError::Unknown(_)) if may_command && self.authorised_key(name).is_ok() => {
@@ -137,7 +138,7 @@ impl KeysInWait {
         Ok(key)
     }
 
-    /// Does not let a machine in that waits; returns its key.
+    /// Refuses a waiting machine and returns its key.
     ///
     /// # Errors
     /// When it does not wait.
@@ -147,7 +148,7 @@ impl KeysInWait {
         Ok(key)
     }
 
-    /// The decision on a machine; `None` while it waits.
+    /// Whether a machine was authorised or refused; `None` while it waits.
     pub(super) fn decided(&self, newcomer: &Newcomer) -> Option<bool> {
         let is = |path: PathBuf| AuthorisedKey::read(&path).is_ok_and(|key| key.key == newcomer.key);
         if is(self.path(&newcomer.name)) {
@@ -156,7 +157,7 @@ impl KeysInWait {
         Some(is(self.authorised.join(newcomer.name.as_str())))
     }
 
-    /// It waits no longer.
+    /// Ends the wait of a machine.
     ///
     /// # Errors
     /// When the file is there and cannot be removed.

@@ -1,14 +1,13 @@
-//! Slots that are lent: an agent whose task waits for other tasks does nothing, and the tasks that it waits for may need its slot. So
-//! one more agent is started, for as long as it waits.
+//! Lent slots: an agent whose task waits for other tasks does nothing, and those tasks may need its slot. So one more agent is started
+//! for the time of the wait.
 //!
 //! | state of an agent | event | next |
 //! |---|---|---|
 //! | works | [`Plan::handle_waits`] | waits; its slot is lent after [`LEND_AFTER`], if there is room |
-//! | waits | it does not wait any more | works |
-//! | waits, and its slot is lent | it does not wait any more | works; the other agent ends when it has no task |
+//! | waits | its task no longer waits | works |
+//! | waits, and its slot is lent | its task no longer waits | works; the extra agent ends when it has no task |
 //!
-//! An agent that was started so may have a task that waits, too, and then lends its own slot. An agent that a person takes away ends in
-//! the same way.
+//! The task of an extra agent may wait too; then that agent lends its own slot. An agent that a user removes ends in the same way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,17 +15,17 @@ use std::time::Duration;
 use super::{Effect, Plan, Role, Slot, Stage};
 use base::Mono;
 
-/// Most waits are short: an agent is started for one that is not.
+/// Most waits are shorter than this, and an extra agent is started only for the others.
 pub(super) const LEND_AFTER: Duration = Duration::from_millis(300);
 
 /// The slots that are lent by the agents of a plan.
 #[derive(Debug, Default)]
 pub(super) struct Lending {
-    /// Maximum number of agents that are started so.
+    /// Maximum number of extra agents.
     max: u16,
-    /// Agents that wait, and when their slots are lent.
+    /// Agents whose tasks wait, and when their slots are lent.
     waiting: BTreeMap<Role, Mono>,
-    /// Agents whose slots are lent, each with the agent that was started.
+    /// Agents whose slots are lent, each with the extra agent in its place.
     lent: BTreeMap<Role, Role>,
     /// Agents that end when they have no task, and are not started again.
     returning: BTreeSet<Role>,
@@ -37,21 +36,21 @@ impl Lending {
         self.waiting.values().copied().min().filter(|_| self.free(slots).is_some())
     }
 
-    /// An agent that may be started.
+    /// An unused number for an extra agent; `None` if the maximum is reached.
     fn free(&self, slots: &BTreeMap<Role, Slot>) -> Option<Role> {
         (1..=self.max).map(|number| Role::Agent(Role::LENT_FROM + number)).find(|role| !slots.contains_key(role))
     }
 }
 
 impl Plan {
-    /// The same plan, in which so many slots may be lent at a time.
+    /// The same plan, with at most this many slots lent at a time.
     #[must_use]
     pub fn lending(mut self, max: u16) -> Self {
         self.lending.max = max;
         self
     }
 
-    /// The task of an agent waits for other tasks from now on, or not any more.
+    /// The task of an agent begins to wait for other tasks, or no longer does.
     pub fn handle_waits(&mut self, now: Mono, lender: Role, waits: bool) {
         if waits {
             if self.slots.contains_key(&lender) && !self.lending.lent.contains_key(&lender) {
@@ -81,18 +80,18 @@ impl Plan {
         }
     }
 
-    /// Asks an agent that was started for another one to end when it has no task.
+    /// Asks an agent that is no longer needed to end when it has no task.
     pub(super) fn give_back(&mut self, lent: Role) {
         self.lending.returning.insert(lent);
         match self.slots.get(&lent) {
             Some(slot) if slot.is_ready() => self.effects.push_back(Effect::Retire(lent)),
-            // It is asked when it is ready: before, the signal would be its death.
+            // It is asked once it is ready: before that, the signal would kill it.
             Some(slot) if slot.is_running() => {}
             _ => self.forget_lent(lent),
         }
     }
 
-    /// An agent that was to end when it has no task is needed again. If it was asked already, it is started anew.
+    /// An agent that was about to end is needed again. If it was already asked to end, it is restarted.
     pub(super) fn keep(&mut self, role: Role) {
         self.lending.returning.remove(&role);
     }
@@ -102,14 +101,14 @@ impl Plan {
         self.lending.returning.contains(&role)
     }
 
-    /// An agent is ready that may not be needed any more.
+    /// An agent has become ready that may no longer be needed.
     pub(super) fn return_ready(&mut self, role: Role) {
         if self.lending.returning.contains(&role) {
             self.effects.push_back(Effect::Retire(role));
         }
     }
 
-    /// A process has ended: an agent that is not needed any more is not started again.
+    /// A process has ended: an agent that is no longer needed is not restarted.
     pub(super) fn forget_lent(&mut self, role: Role) {
         if self.lending.returning.remove(&role) {
             self.slots.remove(&role);

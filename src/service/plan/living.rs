@@ -1,29 +1,29 @@
-//! A plan that continues another one, with the same processes: that of the next program in the process of a supervisor.
+//! How one plan continues another with the same processes, after a supervisor has become a new program in its own
+//! process.
 
 use super::{Plan, Role, Slot, Stage, Times};
 use base::Mono;
 
-/// A process that exists, for a plan that continues another one.
+/// A running process, handed from one plan to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Living {
     /// Its role.
     pub role: Role,
     /// Whether it has reported that it is ready.
     pub ready: bool,
-    /// The final end of the lease of its run, if it has one.
+    /// When the lease of its run finally ends, if it has a run.
     pub lease: Option<Mono>,
 }
 
 impl Plan {
-    /// A plan that continues another one, of a service with this many agents, while it serves. The `living` processes exist
-    /// already.
+    /// A plan for a service with this many agents that continues another plan while it serves. The `living` processes run already.
     #[must_use]
     pub fn adopt(now: Mono, agents: u16, has_controller: bool, living: &[Living], times: Times) -> Self {
         let controller = has_controller.then_some(Role::Controller);
         let roles = controller.into_iter().chain((1..=agents).map(Role::Agent));
         let mut plan = Self { stage: Stage::Serving, ..Self::of(now, roles, times) };
         for Living { role, ready, lease } in living {
-            // An agent whose number is above those of the plan was started for another one. That one asks again if it still waits.
+            // A number above those of the plan means an extra agent for a lent slot. The lender asks again if its task still waits.
             if *role > Role::Agent(agents) {
                 plan.slots.insert(*role, Slot::default());
             }
@@ -44,8 +44,7 @@ impl Plan {
         plan
     }
 
-    /// The processes that exist, if another plan may continue this one: while it serves, and no process is left behind by a
-    /// dead one.
+    /// The running processes, if another plan may continue this one: the service must be up, and no dead process may have left orphans.
     #[must_use]
     pub fn living(&self) -> Option<Vec<Living>> {
         if !matches!(self.stage, Stage::Serving) || self.orphans.is_some() {

@@ -1,16 +1,16 @@
 //! The replacement of every process by one of the present program: the controller first, then each agent as soon as it has
 //! no task. Clients wait until the new controller is ready; a running task does not notice.
 //!
-//! Before the supervisor becomes a new program, its controller tries it: as long as the supervisor is the old program, it can go
-//! back to it.
+//! Before the supervisor becomes a new program, its controller tries that program: while the supervisor is still the old one, it can go
+//! back.
 //!
 //! | state | event | next |
 //! |---|---|---|
 //! | no renewal | [`Plan::handle_try`] | the trial: the controller is asked to become another program |
-//! | the trial | the controller is ready | the same state, until it has lived for [`PROOF`] |
-//! | the trial | it has lived that long | no renewal; [`Effect::Proven`] |
+//! | the trial | the controller is ready | the same state, until it has been ready for [`PROOF`] |
+//! | the trial | it has been ready that long | no renewal; [`Effect::Proven`] |
 //! | the trial | it is not ready in time | the same state, and it is killed |
-//! | the trial | the controller has ended | no renewal; [`Effect::Reject`], and it is started |
+//! | the trial | the controller has ended | no renewal; [`Effect::Reject`], and the controller is restarted |
 //! | no renewal | [`Plan::handle_renew`] | the controller, which is asked to become the present program; without one, the agents |
 //! | no renewal | [`Plan::handle_proven`] | the agents |
 //! | the controller | it has ended instead | the same state, and it is started |
@@ -25,15 +25,15 @@ use std::time::Duration;
 use super::{Effect, Plan, Role, Stage};
 use base::Mono;
 
-/// A controller that has been ready for this long is taken for one that works. `llts restart` takes that much longer.
+/// A controller that stays ready for this long is taken to work. `llts restart` takes that much longer.
 pub(super) const PROOF: Duration = Duration::from_secs(3);
 
-/// A renewal that has begun.
+/// A renewal in progress.
 #[derive(Debug)]
 pub(super) enum Renewal {
     /// The controller was asked to become another program. It is killed at `until` if it is not ready; `None` after that.
     Trial { until: Option<Mono> },
-    /// The controller is another program since it is ready, and is taken for one that works at this time.
+    /// The controller has become another program and is ready. At this time the program is taken to work.
     Proving { until: Mono },
     /// The controller was asked to make room, and is killed at this time; `None` after that.
     Controller { until: Option<Mono> },
@@ -44,9 +44,9 @@ pub(super) enum Renewal {
 /// The state of a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Whether the controller is a new process, or none is a part of the service.
+    /// Whether the controller is new, or the service has none.
     pub controller: bool,
-    /// Number of agents whose successors are not ready.
+    /// Number of agents that are not replaced yet.
     pub agents_left: usize,
 }
 
@@ -70,8 +70,7 @@ impl Renewal {
 }
 
 impl Plan {
-    /// Asks the controller to become another program, for a trial. `false` if there is no controller, or not all of the service is
-    /// up.
+    /// Asks the controller to try another program. Returns `false` if there is no controller, or the service is not fully up.
     pub fn handle_try(&mut self, now: Mono) -> bool {
         let can = matches!(self.stage, Stage::Serving)
             && self.slots.get(&Role::Controller).is_some_and(super::Slot::is_ready);
@@ -82,14 +81,14 @@ impl Plan {
         can
     }
 
-    /// Replaces the agents: the controller is of the present program already.
+    /// Replaces the agents; the controller already runs the present program.
     pub fn handle_proven(&mut self) {
         if matches!(self.stage, Stage::Serving) {
             self.renew_agents();
         }
     }
 
-    /// Whether a trial goes on.
+    /// Whether a trial is in progress.
     #[must_use]
     pub const fn is_trying(&self) -> bool {
         matches!(self.renewal, Some(Renewal::Trial { .. } | Renewal::Proving { .. }))
@@ -113,7 +112,7 @@ impl Plan {
         self.effects.push_back(Effect::Reject(reason));
     }
 
-    /// Replaces every process by a new one. Without effect unless all of the service is up.
+    /// Replaces every process by a new one. Does nothing unless the service is fully up.
     pub fn handle_renew(&mut self, now: Mono) {
         if !matches!(self.stage, Stage::Serving) {
             return;
@@ -149,7 +148,7 @@ impl Plan {
         }
     }
 
-    /// An agent has ended that has no successor.
+    /// An agent needs no successor any more: a new one is ready, or it has ended for good.
     pub(super) fn renew_without(&mut self, role: Role) {
         let Some(Renewal::Agents(left)) = &mut self.renewal else { return };
         if left.remove(&role) {
@@ -159,7 +158,7 @@ impl Plan {
     }
 
     fn renew_agents(&mut self) {
-        // The others are about to be started, with the present program.
+        // The other agents are about to start, with the present program anyway.
         let running = |role: &Role| self.slots.get(role).is_some_and(super::Slot::is_running);
         let left: BTreeSet<Role> = self.agents().into_iter().filter(running).collect();
         self.effects.extend(left.iter().copied().map(Effect::Retire));
@@ -167,7 +166,7 @@ impl Plan {
         self.effects.push_back(Effect::NoteRenewal);
     }
 
-    /// The deadline of the controller may have passed.
+    /// Acts on the deadline of the controller, if it has passed.
     pub(super) fn end_late_controller(&mut self, now: Mono) {
         match &mut self.renewal {
             Some(Renewal::Proving { until }) if *until <= now => {

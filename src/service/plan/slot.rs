@@ -7,13 +7,13 @@ use base::Mono;
 /// The first pause before a process is started again: short enough to go unnoticed, long enough not to spin.
 pub(super) const PAUSE_MIN: Duration = Duration::from_millis(100);
 
-/// The longest pause: the end of a cause, such as a full disk, is noticed soon.
+/// The longest pause. It is short, so that the service recovers soon after a cause such as a full disk has gone.
 pub(super) const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// The longest pause of a process that had been ready: its start works, and the service lacks it.
 pub(super) const PAUSE_READY_MAX: Duration = Duration::from_secs(1);
 
-/// A process that has lived this long did not die of its start: its pauses start from the shortest.
+/// A process that lived this long did not die of its start, so its pauses begin again with the shortest.
 pub(super) const LIFE_MIN: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(super) struct Slot {
     state: State,
     /// The next pause.
     pause: Duration,
-    /// The final end of the lease of its run.
+    /// When the lease of its run finally ends.
     lease: Option<Mono>,
 }
 
@@ -39,7 +39,7 @@ impl Default for Slot {
 }
 
 impl Slot {
-    /// Starts the process if there is none; `false` if there is one already.
+    /// Starts the process; `false` if it runs already.
     pub(super) fn start(&mut self, now: Mono) -> bool {
         let start = !self.is_running();
         if start {
@@ -71,7 +71,7 @@ impl Slot {
         self.pause = (self.pause * 2).min(PAUSE_MAX);
     }
 
-    /// The process has ended because a new one is to take its place.
+    /// The process has ended to make room for its successor.
     pub(super) fn end_for_successor(&mut self, now: Mono) {
         if self.is_running() {
             *self = Self { state: State::Pausing { until: now }, ..Self::default() };

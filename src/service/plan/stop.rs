@@ -9,7 +9,7 @@ use base::Mono;
 #[derive(Debug)]
 pub(super) struct Stop {
     step: Step,
-    /// When the asked processes are killed; `None` after that.
+    /// When processes that were asked to end are killed; `None` after that.
     until: Option<Mono>,
 }
 
@@ -26,7 +26,7 @@ impl Step {
 }
 
 impl Stop {
-    /// Asks the agents.
+    /// Asks the agents to end.
     pub(super) fn agents(until: Mono, slots: &BTreeMap<Role, Slot>, effects: &mut VecDeque<Effect>) -> Self {
         let step = Step::Agents;
         effects.extend(living(slots).filter(|role| step.concerns(*role)).map(Effect::Terminate));
@@ -41,7 +41,7 @@ impl Stop {
         self.until.is_some_and(|until| until <= now)
     }
 
-    /// Kills the asked processes that are still there.
+    /// Kills the processes that were asked to end and are still there.
     pub(super) fn end_late(&mut self, slots: &BTreeMap<Role, Slot>, effects: &mut VecDeque<Effect>) {
         self.until = None;
         let step = self.step;
@@ -54,7 +54,7 @@ impl Stop {
         effects.extend(living(slots).map(Effect::Kill));
     }
 
-    /// Continues with the controller when the agents are gone; `true` when that is gone too.
+    /// Continues with the controller when the agents have ended; `true` when the controller has ended too.
     pub(super) fn next(&mut self, until: Mono, slots: &BTreeMap<Role, Slot>, effects: &mut VecDeque<Effect>) -> bool {
         let step = self.step;
         if living(slots).any(|role| step.concerns(role)) {

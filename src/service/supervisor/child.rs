@@ -20,7 +20,7 @@ const LOOK_BYTES_MAX: usize = 64 * 1024;
 #[derive(Debug)]
 pub(super) struct ChildProcess {
     pid: Pid,
-    /// Readable from its end until it is reaped. SIGCHLD alone would be one chance to notice that.
+    /// Readable from the end of the process until it is reaped. SIGCHLD alone gives only one chance to notice the end.
     end: OwnedFd,
     pub(super) out: Lines,
     pub(super) err: Lines,
@@ -37,13 +37,13 @@ impl ChildProcess {
         Self::adopt(Pid::from_child(&child), out, err)
     }
 
-    /// A child of this process, which was started by the program before this one, and its output pipes.
+    /// Adopts a child of this process that the earlier program in it had started, with its output pipes.
     pub(super) fn adopt(pid: Pid, out: Option<OwnedFd>, err: Option<OwnedFd>) -> io::Result<Self> {
         let end = pidfd_open(pid, PidfdFlags::empty())?;
         Ok(Self { pid, end, out: Lines::new(out)?, err: Lines::new(err)?, last_words: None })
     }
 
-    /// The descriptors that are readable when it has said something or has ended.
+    /// The descriptors that become readable when it writes or ends.
     pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         [Some(self.end.as_fd()), self.out.fd(), self.err.fd()].into_iter().flatten()
     }
@@ -52,13 +52,13 @@ impl ChildProcess {
         self.pid
     }
 
-    /// Signals it. Its number cannot be reused as long as it is not reaped.
+    /// Signals the process. Its number cannot be reused before it is reaped.
     pub(super) fn signal(&self, signal: Signal) {
         // An error means that it has ended meanwhile; SIGCHLD is on its way.
         let _ = rustix::process::kill_process(self.pid(), signal);
     }
 
-    /// How it ended, if it has, as the end of a sentence. Reaps it.
+    /// Reaps the process if it has ended, and says how it ended, as the end of a sentence.
     pub(super) fn try_wait(&mut self) -> Option<String> {
         match rustix::process::waitpid(Some(self.pid), WaitOptions::NOHANG) {
             Ok(None) => None,

@@ -1,12 +1,12 @@
 //! The folder of an ephemeral service, and the cleanup after all of its keepers were killed.
 //!
-//! Its keepers are the command, the guard of the command, and the supervisor. Each of them holds a shared lock on a file in
-//! the folder as long as it lives. The kernel releases a lock however its holder ends, and shows it to every process of the
-//! machine, even in another PID namespace. So a folder with a free lock has lost all three: no other process ends the
-//! remains of its service, and [`end_abandoned`] does.
+//! Its keepers are the command, the guard of the command, and the supervisor. Each of them holds a shared lock on a file in the folder as
+//! long as it lives. The kernel releases a lock however its holder ends, and shows it to every process of the machine, even in another
+//! PID namespace. So a free lock means that all three keepers have gone, and that only [`end_abandoned`] can end the remains of the
+//! service.
 //!
-//! The file is filled by a holder of the lock, after locking. A file without its text belongs to a command that is just
-//! starting.
+//! The file is filled by a holder of the lock, after locking. An empty file belongs to a command that is starting at
+//! this moment.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::{self, File, TryLockError};
@@ -27,7 +27,7 @@ use proc::files::removal::Budget;
 use proc::process::boot_id;
 use proc::temp_dir::temp_dir;
 
-/// Prefix of the folder's name: no other folder is ever removed.
+/// Prefix of the folder's name. A folder without it is never removed.
 pub const EPHEMERAL_PREFIX: &str = "llts-run-";
 
 /// STATE_DIR of the service, in its folder.
@@ -42,7 +42,7 @@ pub const EPHEMERAL_LOG: &str = "log";
 /// The file that the keepers lock.
 const LOCK_FILE: &CStr = c"keepers.lock";
 
-/// A longer text is not ours.
+/// A longer text was not written by this program.
 const TEXT_BYTES_MAX: u64 = 16 * 1024;
 
 /// The permissions of the folder. It may also have the set-group-ID bit of its parent.
@@ -60,7 +60,7 @@ struct Home {
     boot_id: String,
     /// The link target of `/proc/self/ns/pid`.
     pid_namespace: String,
-    /// The folder itself. Processes of the service carry it in their mark.
+    /// The folder itself, which is part of the mark of the service's processes.
     #[serde(with = "as_text")]
     folder: PathBuf,
 }
@@ -70,7 +70,7 @@ struct Home {
 pub struct Abandoned {
     /// Its folder.
     pub folder: PathBuf,
-    /// Number of processes that were ended; or why a part of it is still there.
+    /// Number of processes that were ended, or the reason why parts of it remain.
     pub ended: Result<u32, String>,
 }
 
@@ -172,17 +172,17 @@ fn lock_abandoned(opened: &OwnedFd, folder: &Path) -> Option<File> {
     // Read before the lock is taken: a maker must never see its empty file locked.
     serde_json::from_slice::<Home>(&text).ok().filter(|home| home.is_here(folder))?;
     file.try_lock().ok()?;
-    // Another command may have ended it since it was opened.
+    // Another command may have ended it since the file was opened.
     file.metadata().ok().filter(|found| found.nlink() > 0)?;
     Some(file)
 }
 
-/// The work of the guard of a run that hosts a service. The supervisor ends by itself when the run is gone; if it was
-/// killed too, the remains of the service are ended. Removes the folder of the service last, because its records identify
-/// the remains. Returns the number of processes that were ended.
+/// The work of the guard of a run that hosts a service. The supervisor ends by itself when the run has gone; if it was killed too, this
+/// ends the remains of the service. The folder goes last, because its records identify the remains. Returns the number of processes that
+/// were ended.
 ///
 /// # Errors
-/// [`StopError`], when a process of it is still alive: then the folder stays.
+/// [`StopError`], when one of its processes is still alive: then the folder stays.
 pub fn end_ephemeral(config: &Config, folder: &Path) -> Result<u32, StopError> {
     for name in [EPHEMERAL_STATE, EPHEMERAL_WORK] {
         let path = folder.join(name);

@@ -4,14 +4,13 @@
 //! 1. `llts restart`, run by the new version, writes the request and signals the supervisor.
 //! 2. The supervisor asks the program of the request whether it can read the configuration, the store and the [`Handover`]
 //!    ([`is_ready`]). If not, everything stays as it is.
-//! 3. The controller becomes the new program, for a trial ([`Plan::handle_try`](crate::plan::Plan::handle_try)). If it
-//!    ends, the supervisor, which is the old program still, starts the old one again, and the agents notice as little as of any
-//!    restart of the controller. The file of the old program may have been replaced meanwhile; then it is a copy of the one that
-//!    runs.
+//! 3. The controller becomes the new program, for a trial ([`Plan::handle_try`](crate::plan::Plan::handle_try)). If it ends, the
+//!    supervisor, still the old program, starts the old controller again. To the agents this is an ordinary restart of the controller. If
+//!    the file of the old program was replaced meanwhile, a copy of the running one is used.
 //! 4. The supervisor writes a [`Handover`] into memory, leaves the descriptors in it open, and becomes the new program, which adopts
 //!    the children, and replaces the agents.
 //! 5. If the new program cannot serve, it becomes the old one again ([`go_back`]), with the same children and the reason.
-//! 6. A [`standby`](super::standby) of the old program starts the whole service again if the new one does not live.
+//! 6. If the new supervisor dies soon, a [`standby`](super::standby) of the old program starts the whole service again.
 
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -34,34 +33,34 @@ use proc::signals::with_clean_mask;
 use proc::takeover::descriptor;
 use proc::{clock, readable, takeover};
 
-/// The line in which a program says that it can take over from a supervisor of this version and of every later one that writes
+/// The line with which a program says that it can take over from this version of the supervisor, and from every later version that writes
 /// the same format.
 pub const READINESS: &str = "llts supervisor takes over format 1";
 
-/// A program that does not answer within this time is not taken. The supervisor fences no expired lease meanwhile.
+/// A program that does not answer within this time is rejected. The supervisor fences no expired lease meanwhile.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
 /// The state of a supervisor, for the program that it becomes.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Handover {
-    /// The request that caused it.
+    /// The id of the restart request.
     pub(super) request: String,
     /// The descriptor of the lock of the service.
     lock: i32,
-    /// The descriptor of the standard error of the program before; while the next one is not proven, its own is a file in memory.
+    /// The standard error of the old program, as a descriptor. Until the new program is proven, its own is a file in memory.
     #[serde(default)]
     stderr: Option<i32>,
-    /// The command line that continues with the program before, with the descriptor of a [`Handover`] behind it.
+    /// The command line that returns to the old program; the descriptor of a [`Handover`] is appended.
     #[serde(default)]
     before: Vec<String>,
-    /// Why the next program has gone back to the one before.
+    /// Why the new program has gone back to the old one.
     #[serde(default)]
     pub(super) failure: Option<String>,
     pub(super) endpoints: Option<Endpoints>,
     pub(super) socket_is_open: bool,
-    /// Children that are not a part of the service.
+    /// Children that do not belong to the service.
     pub(super) strangers: Vec<i32>,
-    /// Whether the controller is of the new program already.
+    /// Whether the controller already runs the new program.
     #[serde(default)]
     pub(super) is_proven: bool,
     children: Vec<Heir>,
@@ -77,7 +76,7 @@ struct Heir {
     out: Option<i32>,
     err: Option<i32>,
     is_ready: bool,
-    /// The final end of the lease of its run: nanoseconds since the boot.
+    /// When the lease of its run finally ends, in nanoseconds since the boot.
     lease: Option<u64>,
 }
 
@@ -142,7 +141,7 @@ impl Handover {
         descriptor(self.lock)
     }
 
-    /// Takes over the standard error of the program before; call it once. Until then, it is that of the trial.
+    /// Restores the standard error of the old program; call it once. Until then, it is that of the trial.
     pub(super) fn take_stderr(&self) -> io::Result<()> {
         if let Some(number) = self.stderr {
             nix::unistd::dup2_stderr(descriptor(number)?)?;
@@ -150,11 +149,11 @@ impl Handover {
         Ok(())
     }
 
-    /// Becomes the program before this one in this process again, which continues with the same children. Call it before any of
-    /// them is adopted. Returns if that fails.
+    /// Turns this process back into the old program, which continues with the same children. Call it before any child is adopted. Returns
+    /// only if that fails.
     ///
     /// # Errors
-    /// The reason of the system.
+    /// The error of the system.
     pub(super) fn go_back(mut self, why: String) -> io::Error {
         let Some((program, arguments)) = self.before.split_first() else {
             return io::Error::other("the program before this one has left no way back");
@@ -193,8 +192,8 @@ impl Handover {
     }
 }
 
-/// Goes back to the program before this one in this process, which has left its state in this descriptor: this program cannot
-/// serve. Returns why that fails, if it does.
+/// Turns this process back into the old program, whose state is in this descriptor, because the new one cannot serve. Returns only on
+/// failure, with the reason.
 #[must_use]
 pub fn go_back(handover: i32, why: String) -> String {
     match takeover::state::<Handover>(handover) {
@@ -203,8 +202,7 @@ pub fn go_back(handover: i32, why: String) -> String {
     }
 }
 
-/// Whether a program, started with this command, can take over; or else a sentence that says why not. It gets the state on
-/// stdin.
+/// Whether the program of this command can take over; otherwise a sentence that says why not. It reads the state on stdin.
 pub(super) fn is_ready(command: &mut Command, state: &Handover) -> Result<(), String> {
     let program = command.get_program().display().to_string();
     let failed = |error: io::Error| format!("{program} cannot be started: {error}");
@@ -239,7 +237,7 @@ pub enum Unready {
     /// Another user controls a folder.
     #[error(transparent)]
     Folder(#[from] Untrusted),
-    /// No agent could start.
+    /// No agent could start in its work folder.
     #[error("AGENT_WORK_DIR: {0}")]
     Work(#[from] AgentError),
     /// The state of the running supervisor has another format.
@@ -247,7 +245,7 @@ pub enum Unready {
     State(serde_json::Error),
 }
 
-/// Checks whether this program can serve in this state folder, and continue from the state of a supervisor, if there is one.
+/// Checks that this program can serve this state folder and, if there is a running supervisor's state, continue from it.
 ///
 /// # Errors
 /// [`Unready`]

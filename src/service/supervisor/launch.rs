@@ -25,13 +25,13 @@ pub struct Launch {
     pub program: PathBuf,
     /// The home of the service, in which all of its processes run.
     pub home: PathBuf,
-    /// Its configuration file, if one was named: an absolute path.
+    /// Its configuration file as an absolute path, if one was named.
     pub config: Option<PathBuf>,
     /// Number of agents.
     pub agents: u16,
     /// Whether it ends after a time without work.
     pub until_idle: bool,
-    /// The controller of its agents, if none is to be started: `tcp://IP:PORT`.
+    /// The address of a controller on another machine, as `tcp://IP:PORT`; then none is started here.
     pub elsewhere: Option<String>,
     /// `None`: it outlives this process. A folder: it ends with this process, and removes the folder.
     pub ephemeral_dir: Option<PathBuf>,
@@ -45,7 +45,7 @@ pub enum LaunchError {
     /// The supervisor cannot be started.
     #[error("cannot start the service: {0}")]
     Start(#[source] io::Error),
-    /// The supervisor's reason.
+    /// The reason that the supervisor gave.
     #[error("{0}")]
     Failed(String),
     /// It ended without a report.
@@ -91,7 +91,7 @@ impl Launch {
         if let Some(folder) = &self.ephemeral_dir {
             command.arg("--guest").arg(folder).stdin(Stdio::piped());
         }
-        // An open stderr would block a reader of ours until the service ends.
+        // An inherited stderr would make a reader of ours wait until the service ends.
         command.stdout(Stdio::piped()).stderr(Stdio::null());
         command.envs(self.environment.iter().map(|(name, value)| (name.as_ref(), value)));
         command.current_dir(&self.home).env(HOME_VARIABLE, &self.home);
@@ -100,10 +100,12 @@ impl Launch {
 }
 
 impl Launched {
-    /// Waits until the service is up. A signal to this process asks it to stop, which it then reports.
+    /// Waits until the service is up. On a signal to this process, the supervisor is asked to stop, and then reports
+    /// that.
     ///
     /// # Errors
-    /// When it did not come up. No part of it is left then.
+    /// When it did not come up. No part of it is left then, unless the supervisor was killed or a second signal cut the
+    /// wait short.
     pub fn wait_up(&mut self, signals: &mut Signals, log: &Path) -> Result<Service, LaunchError> {
         loop {
             for line in self.report.read() {
@@ -127,8 +129,8 @@ impl Launched {
         }
     }
 
-    /// Ends the ephemeral service and waits for its end; `true` if no part of it is left. After a signal to this process it
-    /// is left to end by itself; a supervisor that was killed has left its processes.
+    /// Ends the ephemeral service and waits for its end; `true` if no part of it is left. A signal to this process ends the wait early. A
+    /// killed supervisor leaves its processes behind.
     pub fn end(mut self, signals: &mut Signals) -> bool {
         drop(self.lifeline.take());
         self.wait_end(signals)

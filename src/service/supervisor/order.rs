@@ -1,8 +1,8 @@
-//! Changes of a running service that its user orders: more or fewer agents, and whether it ends without work.
+//! Changes that a user makes to a running service: more or fewer agents, and whether it ends without work.
 //!
-//! `llts up` writes the order into STATE_DIR and signals the supervisor, which says in `service.json` which order it has carried
-//! out: for more agents when all are ready, for fewer at once. One lock keeps two commands from starting or changing a service at the
-//! same time.
+//! `llts up` writes an order into STATE_DIR and signals the supervisor. In `service.json`, the supervisor names the order that it has
+//! carried out: an increase of agents counts when all are ready, a decrease at once. A lock keeps two commands from starting or changing
+//! a service at the same time.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::DirBuilderExt as _;
@@ -31,28 +31,28 @@ const START_LOCK: &str = "service-start";
 /// The name of the order in STATE_DIR.
 const ORDER: &str = "order.json";
 
-/// Room that an agent needs in STATE_DIR before it is ready: without it, its start is tried again and again.
+/// Free space that an agent needs in STATE_DIR to become ready. With less, its start fails again and again.
 const AGENT_BYTES_MIN: u64 = 64 << 10;
 
 /// The wanted state of a running service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
-    /// A name of the request, which the answer repeats.
+    /// The id of the request, which the answer repeats.
     id: String,
-    /// Number of agents from now on, if it changes.
+    /// The new number of agents, if it changes.
     pub agents: Option<u16>,
-    /// Whether it stays without work from now on.
+    /// Whether the service stays up without work from now on.
     pub is_lasting: bool,
 }
 
 impl Order {
-    /// An order for this number of agents, if that changes, and for a service that stays without work.
+    /// An order for a new number of agents, if that changes, and for a service that stays up without work.
     #[must_use]
     pub const fn new(agents: Option<u16>, is_lasting: bool) -> Self {
         Self { id: String::new(), agents, is_lasting }
     }
 
-    /// Takes the order that was left, if there is one.
+    /// Takes the pending order from its file, if there is one.
     pub(super) fn take(state_dir: &Path) -> io::Result<Option<Self>> {
         let path = state_dir.join(ORDER);
         let order = state_file::read(&path);
@@ -62,13 +62,13 @@ impl Order {
         }
     }
 
-    /// Its name.
+    /// The id of the request.
     pub(super) fn id(&self) -> &str {
         &self.id
     }
 }
 
-/// Waits until no other command starts or changes the service of this STATE_DIR, and keeps others from it.
+/// Waits until no other command starts or changes the service of this STATE_DIR, and keeps others from doing so.
 ///
 /// # Errors
 /// When STATE_DIR cannot be made or written.
@@ -98,7 +98,7 @@ pub fn settled(config: &Config, signals: &mut Signals) -> Result<Option<Service>
 /// Waits until no service runs with this STATE_DIR, on this machine or another one that shares it. `false` if a signal ends the wait.
 ///
 /// # Errors
-/// When the locks cannot be looked at, or threads have run out.
+/// When the locks cannot be checked, or threads have run out.
 pub fn stand_by(state_dir: &Path, signals: &mut Signals) -> Result<bool, LockError> {
     // A supervisor that was killed leaves a controller that is about to end.
     for what in [LOCK, CONTROLLER_LOCK] {
@@ -115,7 +115,7 @@ pub fn stand_by(state_dir: &Path, signals: &mut Signals) -> Result<bool, LockErr
     Ok(true)
 }
 
-/// Carries out an order about the service that runs, and returns it as it is then.
+/// Sends an order to the running service, and returns the service as it is once the order has been carried out.
 ///
 /// # Errors
 /// [`RenewError`]

@@ -1,4 +1,4 @@
-//! Asks the supervisor of a STATE_DIR to become this program and to replace its processes, and follows that in `service.json`.
+//! Asks the supervisor of a STATE_DIR to become this program and to replace its processes, and follows the progress in `service.json`.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -21,7 +21,7 @@ use proc::{clock, readable, takeover};
 /// The lock of a process that restarts a service.
 const RENEW_LOCK: &str = "service-restart";
 
-/// How long the start of a service with the earlier program is awaited.
+/// How long to wait until the service runs again with the earlier program.
 const RETURN_MAX: Duration = Duration::from_secs(20);
 
 /// Why a service was not restarted.
@@ -33,7 +33,7 @@ pub enum RenewError {
     /// The supervisor cannot be signalled from here.
     #[error("the service of this STATE_DIR was started in another container; restart it there")]
     Unseen,
-    /// The running version does not know the request.
+    /// The running version is too old for the request.
     #[error(
         "the running service is of a version that cannot be replaced while it runs; stop it with `llts down`, then start it again with `llts up`: waiting tasks are kept, running ones start again"
     )]
@@ -46,7 +46,7 @@ pub enum RenewError {
         /// Error of the system.
         source: io::Error,
     },
-    /// The disk takes no request.
+    /// The disk has no room for the request.
     #[error("{0}; the service goes on as before. Make room there, and try again")]
     NoRoom(String),
     /// The supervisor has refused.
@@ -55,7 +55,7 @@ pub enum RenewError {
     /// The supervisor has ended meanwhile.
     #[error("the service has ended meanwhile; its log may tell why: {}", .0.display())]
     Ended(PathBuf),
-    /// The program has not lived as the supervisor, and the earlier one has started the service again.
+    /// The new program died as the supervisor, and the earlier one has started the service again.
     #[error(
         "{why}; the service was started again with the earlier program (process {pid}): waiting tasks were kept, running ones start again; see the log: {}", .log.display()
     )]
@@ -70,19 +70,19 @@ pub enum RenewError {
     /// A signal ended the wait before the controller was new.
     #[error("left before the restart was done; it goes on, and `llts agents` shows the version of each process")]
     Left,
-    /// Another request came later.
+    /// A later request replaced this one.
     #[error("another restart was requested meanwhile")]
     Overtaken,
 }
 
-/// The refusal of a file of a request.
+/// The error for a request file that cannot be written.
 pub(super) fn unwritten(state_dir: &Path, error: &io::Error) -> RenewError {
     let why = format!("cannot write the request to {}: {error}", state_dir.display());
     RenewError::NoRoom(disk_room::with_room(why, state_dir))
 }
 
-/// Restarts the service with the program at `program`. Returns when the controller is a new process, or with `wait` when all
-/// agents are, too; a signal ends the wait for them earlier, but not the restart. The service that is returned says how far it is.
+/// Restarts the service with the program at `program`. Returns when the controller is new, or with `wait` when all agents are new as
+/// well. During that second wait, a signal ends the wait but not the restart. The returned service shows the progress.
 ///
 /// # Errors
 /// [`RenewError`]
@@ -104,7 +104,7 @@ pub fn renew(
     if holder(state_dir) != Some(found) {
         return Err(ended());
     }
-    // The signal would end another version.
+    // An older version would end on the signal.
     if !Service::read(state_dir).is_some_and(|service| service.renews) {
         return Err(RenewError::TooOld);
     }
@@ -142,8 +142,8 @@ pub fn renew(
     }
 }
 
-/// Waits until the service runs again after the end of the supervisor with this number; returns the next one, if the service was
-/// not stopped.
+/// Waits for the service that starts after the death of the supervisor with this number, and returns it; `None` if the service was
+/// stopped or does not come back.
 fn returned(
     state_dir: &Path,
     before: u32,
@@ -197,7 +197,7 @@ fn follow(
             return Ok(None);
         }
         if signalled && !signals.read().is_empty() {
-            // The controller is new when all that is awaited are agents.
+            // With `wait`, the controller is new already, and only agents are missing.
             return if wait { Ok(Service::read(state_dir)) } else { Err(RenewError::Left) };
         }
     }

@@ -1,8 +1,9 @@
-//! The way back from a supervisor that became another program and does not live.
+//! The way back when a supervisor has become another program and dies.
 //!
-//! The program before it leaves a process of its own, which waits for the end of the supervisor for a while, and then becomes a
-//! supervisor itself. That ends the remains and starts the service as after the death of any supervisor: waiting tasks are kept, running
-//! ones start again. A controller has tried the new program by then, so that this is the rarest case.
+//! Before the supervisor becomes the new program, the old one starts a process that watches the supervisor for a while. If the supervisor
+//! dies in that time, the process becomes a supervisor itself. As after the death of any supervisor, it ends the remains and starts the
+//! service again: waiting tasks are kept, running ones start again. This is very rare, because a controller has tried the new program by
+//! then.
 
 use std::fs::{self, File};
 use std::io;
@@ -20,13 +21,13 @@ use proc::files::file_copy::copy_into;
 use proc::readable;
 use proc::signals::with_clean_mask;
 
-/// A supervisor that has lived this long as another program is taken for one that works.
+/// A supervisor that has lived this long as another program is taken to work.
 const PROOF: Duration = Duration::from_secs(10);
 
-/// The program of this process, whatever has become of its file.
+/// The program of this process, even if its file has changed or gone.
 const RUNNING: &str = "/proc/self/exe";
 
-/// What the supervisor says as another program.
+/// The messages of the supervisor while it is the new program.
 const SAID: &str = "/proc/self/fd/2";
 
 /// The copy of a program whose file was replaced while it ran, in STATE_DIR.
@@ -51,7 +52,7 @@ pub(super) fn lasting_program(path: &Path, state_dir: &Path) -> PathBuf {
         Ok(()) => copy,
         Err(error) => {
             log::warn!("{} was replaced, and cannot be copied to {}: {error}", path.display(), copy.display());
-            // It can be started once more, but its own children cannot find its file.
+            // This path starts it once more, but its own children cannot find its file.
             PathBuf::from(RUNNING)
         }
     }
@@ -64,7 +65,7 @@ fn copy_running(folder: &Path, copy: &Path) -> io::Result<()> {
     draft.publish(copy)
 }
 
-/// Starts the standby of this process; [`why_needed`] is what it waits for.
+/// Starts the standby of this process, which waits in [`why_needed`].
 pub(super) fn start(command: &mut Command, said: BorrowedFd<'_>) -> io::Result<Pid> {
     let supervisor = pidfd_open(getpid(), PidfdFlags::empty())?;
     let number = getpid().as_raw_nonzero().to_string();
@@ -72,8 +73,8 @@ pub(super) fn start(command: &mut Command, said: BorrowedFd<'_>) -> io::Result<P
     Ok(Pid::from_child(&with_clean_mask(|| command.spawn())?))
 }
 
-/// Waits for the end of the supervisor with this number, of which the descriptor is a pidfd. If it has ended early, and was not
-/// stopped, returns a sentence about that.
+/// Waits for the end of the supervisor with this number, whose pidfd is given. If it ended early and was not stopped, returns a sentence
+/// about that.
 #[must_use]
 pub fn why_needed(state_dir: &Path, supervisor: u32, pidfd: BorrowedFd<'_>) -> Option<String> {
     // A supervisor that was stopped has removed the file.
@@ -85,11 +86,11 @@ pub fn why_needed(state_dir: &Path, supervisor: u32, pidfd: BorrowedFd<'_>) -> O
     })
 }
 
-/// The last line that the supervisor has written to its standard error, a file in memory that is ours, too.
+/// The last line that the supervisor wrote to its standard error, a file in memory that this process shares.
 fn last_words() -> Option<String> {
     let said = fs::read(SAID).ok()?;
     let said = String::from_utf8_lossy(&said);
-    // A panic says its place in a line before its reason, and gives advice behind it.
+    // A panic prints its location on the line before its reason, and advice on the line after it.
     let line = said.lines().rfind(|line| !line.trim().is_empty() && !line.starts_with("note: "))?;
     Some(line.strip_prefix("llts: ").unwrap_or(line).to_owned())
 }

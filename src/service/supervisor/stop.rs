@@ -31,7 +31,7 @@ const STOP_LOCK: &str = "service-stop";
 /// The lock of `llts up --standby` while another home leads the queue in the server of STORE.
 pub const STANDBY_LOCK: &str = "standby";
 
-/// Number of supervisors that are stopped, each started while the previous one was being stopped, before this is given up.
+/// How often a stop starts again because another supervisor was started meanwhile, before it gives up.
 const SUPERVISORS_MAX: u32 = 10;
 
 /// Minimum time to wait for the end of the service.
@@ -45,9 +45,9 @@ const DEATHS_MAX: Duration = Duration::from_secs(10);
 pub struct Stopped {
     /// Process id of the supervisor that was asked to end, and has ended.
     pub supervisor: Option<u32>,
-    /// Number of processes of the service that were left without a supervisor, and were ended.
+    /// Number of processes that had lost their supervisor and were ended.
     pub remains: u32,
-    /// Process id of the `llts up --standby` that waited here for a queue in a server, and has ended.
+    /// Process id of the ended `llts up --standby` that waited here to lead a queue in a server.
     pub standby: Option<u32>,
 }
 
@@ -72,13 +72,13 @@ pub enum StopError {
     StillThere {
         /// Process id of the supervisor.
         pid: u32,
-        /// How long its end was awaited.
+        /// How long the wait for its end lasted.
         patience: Duration,
     },
     /// The lock cannot be checked, or the service is started again and again.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// A folder of an ephemeral service is not in the state that its maker leaves.
+    /// A folder of an ephemeral service is not as its maker leaves it.
     #[error("cannot use {}: {source}", .path.display())]
     Folder {
         /// Path of the folder.
@@ -89,7 +89,7 @@ pub enum StopError {
     /// The runs of dead agents cannot be checked.
     #[error("cannot end what the agents of this service have left: {0}")]
     Runs(#[from] AgentError),
-    /// Processes that SIGKILL has not ended.
+    /// These processes survive SIGKILL.
     #[error("these processes of the service do not end: {}; run `llts down` again when they can, as their user or as root", list(.0))]
     Left(Vec<ProcessId>),
 }
@@ -100,13 +100,13 @@ pub enum StopError {
 /// # Errors
 /// [`StopError`]
 pub fn stop(config: &Config) -> Result<Stopped, StopError> {
-    // First: it would start a service.
+    // The standby goes first: it would start a service.
     let standby = end_standby(config)?;
     let stopped = end(config, terminate)?;
     Ok(Stopped { standby, ..stopped })
 }
 
-/// Ends the command that waits here until it can lead the queue.
+/// Ends the `llts up --standby` that waits here to lead the queue.
 fn end_standby(config: &Config) -> Result<Option<u32>, StopError> {
     let state_dir = &config.paths.state_dir;
     let Some(found) = StateLock::holder(state_dir, STANDBY_LOCK) else { return Ok(None) };
@@ -125,7 +125,7 @@ fn terminate(pid: u32, pidfd: &OwnedFd) -> Result<(), StopError> {
     }
 }
 
-/// Waits for the end of a supervisor that `ask` has reached, and ends its remaining processes.
+/// Asks the supervisor to end with `ask`, waits for its end, and ends its remaining processes.
 pub(super) fn end(config: &Config, ask: impl Fn(u32, &OwnedFd) -> Result<(), StopError>) -> Result<Stopped, StopError> {
     let state_dir = &config.paths.state_dir;
     let mut supervisor = None;
@@ -149,17 +149,17 @@ pub(super) fn end(config: &Config, ask: impl Fn(u32, &OwnedFd) -> Result<(), Sto
         }
     };
     let remains = end_all(config)?;
-    // A killed service has left it.
+    // A killed service leaves its service file behind.
     let _ = service_file::remove(state_dir);
     Ok(Stopped { supervisor, remains, standby: None })
 }
 
-/// The process named in a lock; `None` when it has gone.
+/// Pins the process that a lock names with a pidfd; `None` when it has gone.
 fn pin(state_dir: &Path, what: &str, found: Holder) -> Result<Option<(u32, OwnedFd)>, StopError> {
     let pid = found.pid.ok_or(StopError::Unseen)?;
     let raw = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(StopError::Unseen)?;
     match pidfd_open(raw, PidfdFlags::empty()) {
-        // The number may have been reused between the check and the descriptor; a process that still holds the lock has it.
+        // The number may have been reused before the pidfd was opened. A process that still holds the lock is the right one.
         Ok(pidfd) if StateLock::holder(state_dir, what) == Some(found) => Ok(Some((pid, pidfd))),
         Ok(_) | Err(Errno::SRCH) => Ok(None),
         Err(source) => Err(StopError::Refused { pid, source }),
@@ -195,8 +195,7 @@ fn end_all(config: &Config) -> Result<u32, StopError> {
     }
 }
 
-/// Ends all processes of earlier services of this STATE_DIR. Call it under the lock of the service, so that it cannot meet
-/// a start.
+/// Ends all processes of earlier services of this STATE_DIR. Call it under the lock of the service, so that no service starts meanwhile.
 ///
 /// # Errors
 /// When the runs cannot be checked. The processes of the service itself have been ended by then.

@@ -41,7 +41,7 @@ use start::Starter;
 pub use start::host_name;
 use succession::Restarts;
 
-/// The reason for the end of a process that has said why, in front of its words.
+/// Prefix for the reason of a child's end, in front of its own last words.
 const FAILED: &str = "failed: ";
 
 /// The parameters of a supervisor.
@@ -51,19 +51,19 @@ pub struct Options {
     pub config: Option<PathBuf>,
     /// The home, unless that is the current folder.
     pub home: Option<PathBuf>,
-    /// The copy of the configuration from which this supervisor has read its own, if it has one.
+    /// The copy of the configuration that this supervisor read instead of the file, if there is one.
     pub kept_config: Option<PathBuf>,
     /// Number of agents.
     pub agents: u16,
     /// Whether it ends after a time without work, unless the configuration says otherwise.
     pub until_idle: bool,
-    /// The controller of the agents, if it is not a part of this service: `tcp://IP:PORT`.
+    /// The address of a controller outside of this service, as `tcp://IP:PORT`.
     pub elsewhere: Option<String>,
     /// Whether it leaves the terminal.
     pub detached: bool,
-    /// If set, the descriptor of the [`Handover`](super::handover::Handover) of the program before this one in this process.
+    /// The descriptor of the [`Handover`](super::handover::Handover) from the earlier program in this process, if there was one.
     pub handover: Option<i32>,
-    /// If it goes back to the program before a restart: why the supervisor of the new one has ended.
+    /// For a standby that takes the service back after a restart: why the supervisor of the new program ended.
     pub standby: Option<String>,
     /// If set, it ends when its standard input does, and removes this folder.
     pub ephemeral_dir: Option<PathBuf>,
@@ -160,7 +160,7 @@ pub fn supervise(
     supervisor.adopt(adopted, handover.as_ref())?;
     let result = supervisor.run();
     if !start::end_remains(config, "this service has left processes") {
-        // The process that ends them finds them by the records in the folder.
+        // The next process to end the remains finds them by the records in the folder, so the folder stays.
         std::mem::forget(folder);
     }
     result
@@ -170,7 +170,7 @@ struct Supervisor<'a, F> {
     config: &'a Config,
     lock: StateLock,
     plan: Plan,
-    /// The tasks that wait for others, unless no slot is lent.
+    /// Listens to tasks that wait for other tasks; `None` if slots are never lent.
     lenders: Option<Lenders>,
     starter: Starter,
     processes: Processes,
@@ -180,9 +180,9 @@ struct Supervisor<'a, F> {
     /// The standard input of a service that ends with its starter.
     lifeline: Option<Lines>,
     warnings: Vec<String>,
-    /// The manager that has started this process, if one has.
+    /// The connection to systemd, if it started this process.
     systemd: Systemd,
-    /// The order that was taken last, and whether it is carried out.
+    /// The id of the last order, and whether it is carried out.
     order: Option<(String, bool)>,
     report: F,
 }
@@ -213,7 +213,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
     }
 
     fn quit(self, failure: Option<String>) -> Result<(), SupervisorError> {
-        // A failed start, or a trial that wrote it while the service stopped.
+        // A failed start leaves this file, and so does a trial that wrote it while the service stopped.
         if let Err(error) = service_file::remove(&self.config.paths.state_dir) {
             log::error!("cannot remove the service file: {error}");
         }
@@ -278,7 +278,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         (self.report)(&Report::Up(Box::new(service)));
     }
 
-    /// The service as it is.
+    /// The service file for the present state.
     fn present(&self) -> Option<Service> {
         let ours = Service::ours(self.starter.endpoints()?, self.starter.agents(), Vec::new());
         let order = self.order.as_ref().and_then(|(id, is_done)| is_done.then(|| id.clone()));
@@ -291,19 +291,19 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         })
     }
 
-    /// Tells the manager that the service is up.
+    /// Tells systemd that the service is up.
     fn tell_ready(&self) {
         self.systemd.ready(&format!("{} agents", self.starter.agents()));
     }
 
-    /// Writes the service file. Clients that know the port need none.
+    /// Writes the service file. An error is only logged: clients that know the port do not need the file.
     fn write(&self, service: &Service) {
         if let Err(error) = service.write(&self.config.paths.state_dir) {
             log::error!("cannot write the service file: {error}");
         }
     }
 
-    /// Stops the service. From here on it is none that a client could use.
+    /// Stops the service. Clients cannot use it from here on.
     fn stop(&mut self) {
         if let Err(error) = service_file::remove(&self.config.paths.state_dir) {
             log::error!("cannot remove the service file: {error}");
@@ -318,7 +318,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         let due = due.map(|due| due.since(clock::now().mono));
         let children = self.processes.descriptors();
         let lifeline = self.lifeline.as_ref().and_then(Lines::fd);
-        // Whatever it returns, each descriptor is checked.
+        // The result does not matter: each descriptor is checked afterwards.
         let lenders = self.lenders.iter().flat_map(Lenders::descriptors);
         readable::wait(std::iter::once(self.signals.as_fd()).chain(lifeline).chain(children).chain(lenders), due);
     }
@@ -331,7 +331,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         for signal in signals.iter().filter(|signal| **signal != Signal::SIGCHLD) {
             if *signal == RETIRE {
                 if self.take_order() {
-                    // The signal of a restart may have been merged with that of the order.
+                    // The signals of a restart and of an order may have been merged.
                     self.take_up_next();
                     continue;
                 }
@@ -348,7 +348,8 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         }
     }
 
-    /// Reads the configuration again, and so do all processes that are ready: one that is starting reads it anyway.
+    /// Reads the configuration again, and tells all processes that are ready to do the same. A process that is starting
+    /// reads it anyway.
     fn reload(&self) {
         self.systemd.reloading();
         self.reload.reload(&self.config.log);
@@ -368,7 +369,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         }
     }
 
-    /// Lines come first: the last one is the reason of an end.
+    /// Reads lines before ends: the last line is the reason of an end.
     fn hear_children(&mut self) {
         let now = clock::now().mono;
         let (mut ended, mut is_idle) = (Vec::new(), false);

@@ -10,10 +10,10 @@ use super::{RedisSection, TdfConfigError, TdfSection, TlsSettings};
 use base::nearest_hint;
 use base::tdf::number;
 
-/// The port of a Redis that says nothing else.
+/// The default port of Redis.
 const REDIS_PORT: u16 = 6379;
 
-/// Rounds that are further apart than a day are a slip.
+/// A day. A longer time between rounds is most likely a mistake.
 const SECONDS_MAX: f64 = 86_400.0;
 
 /// A file that is being read, section after section.
@@ -40,7 +40,7 @@ impl<'a> File<'a> {
         Ok(Self { path, ini, name: "", section: Section::new(), warnings, known: Vec::new() })
     }
 
-    /// Goes on with another section.
+    /// Continues with another section.
     pub(super) fn enter(&mut self, name: &'static str) -> Result<(), TdfConfigError> {
         self.leave();
         let section = self.ini.sections.remove(name);
@@ -50,7 +50,7 @@ impl<'a> File<'a> {
         Ok(())
     }
 
-    /// Says which keys of the section nothing has read: a slip would otherwise be a default.
+    /// Warns about the keys of the section that nothing has read: otherwise a misspelt key would silently have its default.
     fn leave(&mut self) {
         let known = std::mem::take(&mut self.known);
         for (key, value) in std::mem::take(&mut self.section) {
@@ -101,7 +101,7 @@ impl<'a> File<'a> {
         self.section.remove(key)
     }
 
-    /// A value that `parse` accepts; `default` stands for a key that is not there.
+    /// A value that `parse` accepts. `default` is used for a missing key.
     fn parsed<T>(
         &mut self,
         key: &'static str,
@@ -113,7 +113,7 @@ impl<'a> File<'a> {
         let Some(value) = self.take(key) else {
             return default.ok_or(TdfConfigError::NoKey { path, section, key, allowed });
         };
-        // A password is never refused, so that no message shows one.
+        // No password is ever refused, so no message shows one.
         parse(&value.text).ok_or_else(|| TdfConfigError::BadValue {
             path,
             line: value.line,
@@ -162,7 +162,7 @@ impl<'a> File<'a> {
     }
 }
 
-/// `None`, the word, means none, as the original's files have it.
+/// The word `None` means none, as in the files of the original.
 fn none_or(text: &str) -> Option<String> {
     (!text.is_empty() && text != "None").then(|| text.to_owned())
 }

@@ -12,7 +12,7 @@ pub enum ArchiveError {
     /// More packed bytes than [`Limits::packed_bytes`](super::Limits::packed_bytes).
     #[error("it has {bytes} packed bytes, {limit} are allowed")]
     PackedBytes {
-        /// Maximum packed bytes.
+        /// Packed bytes of the archive.
         bytes: u64,
         /// Allowed packed bytes.
         limit: u64,
@@ -26,7 +26,7 @@ pub enum ArchiveError {
     /// More unpacked bytes per packed byte than [`Limits::ratio`](super::Limits::ratio).
     #[error("its {packed} packed bytes unpack to more than {limit} times as many")]
     Ratio {
-        /// Maximum packed bytes.
+        /// Packed bytes of the archive.
         packed: u64,
         /// Allowed unpacked bytes per packed byte.
         limit: u64,
@@ -125,12 +125,12 @@ pub enum ArchiveError {
         /// Error of the decompressor.
         source: io::Error,
     },
-    /// Not what its name says, or its checksum does not match.
+    /// Not in the format that its name suggests, or its checksum does not match.
     #[error("it is not {format} or is damaged: {cause}")]
     Damaged {
-        /// What its name says.
+        /// The format that its name suggests.
         format: &'static str,
-        /// What the reader said.
+        /// The error of the reader.
         cause: io::Error,
     },
     /// It ends too early.
@@ -173,7 +173,7 @@ pub enum Fault {
     Script,
     /// The file system or the machine.
     System,
-    /// The caller requested the end.
+    /// The caller has set the stop flag.
     Stop,
 }
 

@@ -1,7 +1,7 @@
-//! From the bytes on disk to the bytes of the tar, with every limit on amount and time in between.
+//! Reads the bytes on disk and returns the bytes of the tar, within all limits of size and time.
 //!
-//! Two readers enforce the limits: [`Packed`] below the decompressor, so that an archive that makes the decompressor spin
-//! without output is stopped too, and [`Meter`] above it, which counts the actual output and not the claim of a header.
+//! Two readers enforce the limits. [`Packed`] below the decompressor also stops an archive that makes the decompressor spin
+//! without output. [`Meter`] above it counts the actual output, not the size that a header claims.
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher};
@@ -17,7 +17,7 @@ use super::{ArchiveError, Limits, Packing};
 use base::Mono;
 use proc::clock;
 
-/// Bytes that are read, unpacked and written at once, and thus the interval of checks of the flag and the clock.
+/// Bytes that are read, unpacked and written at once. The flag and the clock are checked once for each such chunk.
 pub(super) const CHUNK_BYTES: usize = 64 * 1024;
 
 /// The caller's flag and the deadline.
@@ -44,7 +44,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// The bytes of the file as it was when opened: never more than its size then, read without moving its cursor.
+/// The bytes of the file, up to the size that it had when it was opened. Reading does not move the cursor of the file.
 pub(in crate::tools) struct Packed<'a> {
     file: &'a File,
     size: u64,
@@ -66,8 +66,8 @@ impl<'a> Packed<'a> {
         Ok(Self { file, size, at: 0, hasher: DefaultHasher::new(), watch })
     }
 
-    /// The hash of the bytes read up to now. Different bytes have different hashes, except for one chance in 2^64. Only comparable between
-    /// readers with the same chunk size, and between programs built with the same standard library.
+    /// The hash of the bytes read up to now. Different bytes have the same hash with a probability of 2^-64. Hashes are only
+    /// comparable between readers with the same chunk size, in programs built with the same standard library.
     pub(in crate::tools) fn digest(&self) -> u64 {
         self.hasher.finish()
     }
@@ -86,7 +86,7 @@ impl Read for Packed<'_> {
         let left = usize::try_from(self.size - self.at).unwrap_or(usize::MAX);
         let wanted = buffer.len().min(left);
         let mut filled = 0;
-        // Filled as far as possible, so that the hasher gets the same pieces each time.
+        // Fills the buffer as far as possible, so that the hasher gets the same pieces each time.
         while filled < wanted {
             match self.file.read_at(&mut buffer[filled..wanted], self.at + filled as u64) {
                 Ok(0) => break,
@@ -101,7 +101,7 @@ impl Read for Packed<'_> {
     }
 }
 
-/// Seeking moves no cursor but our own. The digest is that of the bytes in the order of reading.
+/// Seeking moves only our own position. The digest covers the bytes in the order in which they are read.
 impl Seek for Packed<'_> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let at = match to {
@@ -116,11 +116,11 @@ impl Seek for Packed<'_> {
 
 type Buffered<'a> = BufReader<Packed<'a>>;
 
-/// The bytes of a tar. Several gzip members are one stream, as RFC 1952 and `gzip -d` have it, and so are several of bzip2. What
-/// stands behind the last member and is not a member is an error of the decoder.
+/// The bytes of a tar. Several gzip members form one stream, as in RFC 1952 and `gzip -d`, and so do several bzip2 members. The
+/// decoder refuses other data behind the last member.
 enum Decoder<'a> {
     Plain(Buffered<'a>),
-    // Its state is by far the largest.
+    // Boxed, because its state is by far the largest.
     Gzip(Box<MultiGzDecoder<Buffered<'a>>>),
     Bzip2(MultiBzDecoder<Buffered<'a>>),
 }
@@ -140,7 +140,7 @@ impl Read for Decoder<'_> {
     }
 }
 
-/// How much an archive has given, against what it may.
+/// The bytes that an archive has unpacked to, checked against the limits.
 pub(super) struct Budget<'a> {
     limits: &'a Limits,
     packed: u64,
@@ -158,20 +158,20 @@ impl<'a> Budget<'a> {
         if self.unpacked > limits.unpacked_bytes {
             return Err(ArchiveError::UnpackedBytes { limit: limits.unpacked_bytes });
         }
-        // Against the whole packed size: a soft beginning of a fair archive is not a bomb.
+        // Compared with the whole packed size, because a harmless archive may begin with data that compresses well.
         if self.unpacked > limits.ratio_free_bytes && self.unpacked > packed.saturating_mul(limits.ratio) {
             return Err(ArchiveError::Ratio { packed, limit: limits.ratio });
         }
         Ok(())
     }
 
-    /// Bytes that may still come.
+    /// Bytes that the archive may still unpack to.
     pub(super) const fn left(&self) -> u64 {
         self.limits.unpacked_bytes.saturating_sub(self.unpacked)
     }
 }
 
-/// The decompressor, and the count of what it gave.
+/// The decompressor, with a count of its output.
 struct Meter<'a> {
     decoder: Decoder<'a>,
     budget: Budget<'a>,

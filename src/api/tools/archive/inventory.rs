@@ -1,5 +1,5 @@
-//! The contents of a tool according to its archive, without unpacking it: an unpacked tool is compared with this before it
-//! is run.
+//! The contents of a tool according to its archive, without unpacking it. An unpacked tool is compared with this inventory before
+//! it runs.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -1,7 +1,7 @@
 //! The members of a tar stream, one after the other: ustar, GNU long names, and PAX `path`, `linkpath` and `size`.
 //!
-//! It reads the headers itself, because the crate's own iterator buffers an extended header of any length in memory before
-//! it can be refused. Where two tar readers could come to different results, the archive is refused.
+//! This module reads the headers itself, because the iterator of the crate `tar` buffers an extended header of any length in
+//! memory before it can be refused. An archive that two tar readers could interpret differently is refused.
 
 use std::borrow::Cow;
 
@@ -145,7 +145,7 @@ impl<'a> Members<'a> {
         let mode = self.number(&header.as_old().mode, "has a mode that is not a number")?;
         let link = || extension.link.or_else(|| header.link_name_bytes().map(Cow::into_owned)).unwrap_or_default();
         let kind = match header.entry_type().as_byte() {
-            // Tars from before the type field mark a folder by a slash at the end.
+            // Tars that are older than the type field mark a folder by a slash at the end.
             b'0' | 0 | b'7' if raw.ends_with(b"/") => Kind::Folder,
             b'0' | 0 | b'7' => Kind::File { bytes },
             b'1' => Kind::HardLink { target: InnerPath::new(&link(), self.limits)? },
@@ -175,7 +175,7 @@ impl<'a> Members<'a> {
         Ok(name)
     }
 
-    /// Reads a PAX header of one entry; true if it is the second one, or repeats a value of a GNU header.
+    /// Reads a PAX header of one entry. True if it is the second one, or repeats a value of a GNU header.
     fn pax(&mut self, header: &Header, extension: &mut Extension) -> Result<bool, ArchiveError> {
         let data = self.extension(header)?;
         let read = pax(&data).or_else(|why| self.refuse(why))?;

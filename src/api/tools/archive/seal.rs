@@ -3,8 +3,8 @@
 use std::hash::{BuildHasher as _, DefaultHasher, Hasher as _, RandomState};
 use std::sync::LazyLock;
 
-/// A digest of the content of a file, for this process only. It is keyed with a number that no other process knows: a tool,
-/// which may write any content, cannot search for another content with the same seal.
+/// A digest of the content of a file, for this process only. It is keyed with a number that no other process knows, so that a
+/// tool cannot search for another content with the same seal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::tools) struct Seal(u64);
 

@@ -89,8 +89,8 @@ impl<'a> Stage<'a> {
     pub(super) fn finish(mut self) -> Result<Unpacked, ArchiveError> {
         self.recent = None;
         let name = self.layout.folder();
-        // An archive is one folder named as the tool, or the content of that folder. The second holds unless every
-        // single entry is in such a folder: a tool may well have a subfolder of its own name beside its run.sh.
+        // An archive is one folder named as the tool, or the content of that folder. It is the second unless every entry is in
+        // such a folder, because a tool may have a subfolder of its own name beside its run.sh.
         let is_there = |tool: &str| statat(&self.root, tool, AtFlags::SYMLINK_NOFOLLOW).is_ok();
         let wrapped = self.beside.is_none() && self.layout.wrapper().is_some_and(is_there);
         let tops = usize::from(wrapped);
@@ -219,7 +219,7 @@ impl<'a> Stage<'a> {
 
 impl Drop for Stage<'_> {
     fn drop(&mut self) {
-        // Also after success: in the wrapped layout the empty outer folder is left. In the other layout it has been
+        // Also after success: in the wrapped layout the empty outer folder is left. In the other layout the folder has been
         // renamed.
         if let Err(error) = removal::remove_and_unmount(&self.dir) {
             log::warn!("{error}");
@@ -227,7 +227,7 @@ impl Drop for Stage<'_> {
     }
 }
 
-/// Makes a folder with the mode of the archive: our umask is for our own files.
+/// Makes a folder with exactly the mode of the archive: our umask applies to our own files only.
 fn make_folder(at: BorrowedFd<'_>, name: &[u8], mode: Mode) -> rustix::io::Result<()> {
     mkdirat(at, name, mode)?;
     chmodat(at, name, mode, AtFlags::empty())

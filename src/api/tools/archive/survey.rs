@@ -15,7 +15,8 @@ use base::{ToolName, os_text};
 /// What an archive contains.
 #[derive(Debug, Default)]
 pub struct Survey {
-    /// The paths of its files, folders and links in the folder of the tool, each with its bytes; that of a folder ends with a slash.
+    /// The paths of its files, folders and links in the folder of the tool, each with its bytes. The path of a folder ends with a
+    /// slash.
     pub files: Vec<(String, u64)>,
     /// Whether it has a run.sh.
     pub has_script: bool,
@@ -42,7 +43,7 @@ pub fn survey(archive: &File, tool: &ToolName, limits: &Limits, stop: &AtomicBoo
             size = bytes;
             let mut content = place.map(|_| Vec::new());
             members.content(bytes, |chunk| {
-                // One byte more than is accepted shows that it is too long.
+                // One byte more than is accepted, to show that it is too long.
                 if let Some(content) = content.as_mut().filter(|content| content.len() <= tool_manifest::BYTES_MAX) {
                     content.extend_from_slice(chunk);
                 }

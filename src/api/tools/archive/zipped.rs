@@ -1,7 +1,7 @@
-//! The members of a zip, which may be hostile: names, kinds and amounts are checked as those of a tar are.
+//! The members of a zip, which may be hostile. Names, kinds and sizes are checked as in a tar.
 //!
-//! A reader of zip keeps the whole directory in memory, and takes the last of two entries with one name. So the entries are
-//! counted before it reads any, and all of them must be there when it has.
+//! The zip reader keeps the whole directory in memory, and of two entries with the same name it only keeps the last one. So the
+//! entries are counted before it reads any, and it must find as many.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -17,18 +17,18 @@ use super::members::{Content, Kind, Member};
 use super::path::InnerPath;
 use super::{ArchiveError, Limits};
 
-/// In front of each entry of the directory.
+/// The mark in front of each entry of the directory.
 const ENTRY: [u8; 4] = *b"PK\x01\x02";
 
-/// In front of the record at the end, which has 22 bytes and a comment.
+/// The mark in front of the record at the end. The record has 22 bytes and a comment.
 const END: [u8; 4] = *b"PK\x05\x06";
 const END_BYTES: usize = 22;
 const COMMENT_BYTES_MAX: usize = u16::MAX as usize;
 
-/// A count that only a zip with 64-bit numbers has.
+/// The count in a zip that keeps the real one in its 64-bit fields.
 const COUNTED_ELSEWHERE: u16 = u16::MAX;
 
-/// The mode of an entry that tells none, as archivers of other systems leave it.
+/// The mode of an entry without one, as archivers of other systems write it.
 const USUAL_MODE: u32 = 0o644;
 
 /// Hands each member and its content to `take`.
@@ -55,11 +55,12 @@ pub(super) fn each_member(
     Ok(())
 }
 
-/// The number of entries. The directory has no more of them than the file has marks of one, whatever the record at the end says.
+/// The number of entries, from the record at the end. Before that, the marks of entries in the file are counted: the directory
+/// cannot have more entries than that, whatever the record says.
 fn count(archive: &File, limits: &Limits, watch: Watch<'_>) -> Result<usize, ArchiveError> {
     let too_many = || ArchiveError::Entries { limit: limits.entries };
     let mut packed = Packed::new(archive, limits, watch)?;
-    // Three bytes of the last chunk stay in front, for a mark across the edge.
+    // The last three bytes of a chunk stay in front of the next one, for a mark that spans both.
     let (mut chunk, mut kept, mut marks) = (vec![0; CHUNK_BYTES + ENTRY.len()], 0, 0);
     loop {
         let read = packed.read(&mut chunk[kept..kept + CHUNK_BYTES])?;
@@ -88,7 +89,7 @@ fn count(archive: &File, limits: &Limits, watch: Watch<'_>) -> Result<usize, Arc
     }
 }
 
-/// One entry, whose content is counted as it comes.
+/// One entry. Its content is counted while it is read.
 struct Entry<'a, 'b, R: Read> {
     entry: ZipFile<'a, R>,
     budget: &'a mut Budget<'b>,
@@ -105,7 +106,7 @@ impl<R: Read> Entry<'_, '_, R> {
             _ if raw.ends_with(b"/") => Kind::Folder,
             FileType::Directory => Kind::Folder,
             FileType::Symlink => Kind::Symlink { target: self.target(&raw, bytes, limits)? },
-            // An archiver that tells the rights only leaves the kind out.
+            // An archiver that stores only the permissions leaves the kind out.
             FileType::RegularFile => Kind::File { bytes },
             FileType::Unknown if mode & libc::S_IFMT == 0 => Kind::File { bytes },
             FileType::Fifo => return Err(ArchiveError::Kind { path: shown(&raw), kind: "a FIFO" }),
@@ -148,7 +149,7 @@ impl<R: Read> Content for Entry<'_, '_, R> {
         let (mut chunk, mut left) = (vec![0; CHUNK_BYTES], bytes);
         loop {
             self.watch.check()?;
-            // To its end, where the reader compares the checksum.
+            // Reads to the end of the entry, because the reader compares the checksum there.
             let read = self.entry.read(&mut chunk).map_err(|error| damaged(error.into()))?;
             if read == 0 {
                 return if left == 0 { Ok(()) } else { Err(ArchiveError::Truncated) };
@@ -162,7 +163,7 @@ impl<R: Read> Content for Entry<'_, '_, R> {
 
 fn damaged(error: zip::result::ZipError) -> ArchiveError {
     match error {
-        // What our own reader has refused comes back through it.
+        // An error of our own reader comes back wrapped.
         zip::result::ZipError::Io(error) => match ArchiveError::from(error) {
             ArchiveError::Gzip { source } => ArchiveError::damaged("zip", source),
             other => other,

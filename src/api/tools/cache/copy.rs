@@ -14,7 +14,7 @@ use super::manifest::{FILE, FileState, Item, Manifest};
 use crate::tools::scratch;
 use base::ToolName;
 
-/// Files up to this size are read and written at once: faster than asking the kernel to share or to copy.
+/// Files up to this size are read and written at once, which is faster than a reflink or a copy by the kernel.
 const SMALL_BYTES: u64 = 128 * 1024;
 
 /// Bytes that are copied between two checks of the stop flag.
@@ -120,7 +120,7 @@ impl Copier {
         if self.reflink.load(Ordering::Relaxed) {
             match ioctl_ficlone(to, from) {
                 Ok(()) => return same_size(to, bytes),
-                // The file system does not support it: the error differs, and it would fail for every file.
+                // The file system does not support reflinks. The errors for that differ, and every file would fail.
                 Err(_) => self.reflink.store(false, Ordering::Relaxed),
             }
         }

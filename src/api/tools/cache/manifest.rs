@@ -1,8 +1,8 @@
 //! The contents of an unpacked tool, read once per process, so that a copy need not list folders.
 //!
-//! A tool runs as the user of the agent and can write to every unpacked tool. So the list contains only entries that are
-//! also in the archive, and for each file the seal of its content and the time of its last change: the file system updates
-//! that time at each change, and no call can set it.
+//! A tool runs as the user of the agent and can write to every unpacked tool. So the list contains only entries that are also in
+//! the archive. For each file it has the seal of the content and the time of the last change. The file system updates that time
+//! at each change, and no call can set it.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -161,7 +161,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// The files of a folder, as if they came from an archive.
+    /// The manifest of a folder, as if its files came from an archive.
     pub(super) fn of_folder(root: BorrowedFd<'_>) -> io::Result<Self> {
         use std::os::unix::ffi::OsStrExt as _;
         Self::read_as(root, &|path| {
@@ -188,7 +188,7 @@ fn least_mode(executable: bool) -> Mode {
     if executable { Mode::RWXU } else { Mode::RUSR | Mode::WUSR }
 }
 
-/// Whether a mode is one that unpacking gives: its owner's rights, and none that an archive cannot request.
+/// Whether unpacking can have set this mode: it has the rights of the owner, and no bit that an archive cannot request.
 fn is_ours(mode: Mode, least: Mode) -> bool {
     mode.contains(least) && !mode.intersects(Mode::SUID | Mode::WGRP | Mode::WOTH)
 }

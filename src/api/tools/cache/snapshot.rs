@@ -41,8 +41,8 @@ pub struct SnapshotFile {
 }
 
 impl ToolSnapshot {
-    /// Reads an unpacked tool; `None` if it is not small, or contains a link: a descriptor of a link does not show whether
-    /// its attributes were changed.
+    /// Reads an unpacked tool. `None` if it is large, or contains a link: a descriptor of a link does not show whether its
+    /// attributes were changed.
     pub(super) fn read(
         tool: &ToolName,
         content: &str,

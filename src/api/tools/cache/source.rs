@@ -33,7 +33,7 @@ impl Source {
             Ok(file) => file,
             Err(Errno::NOENT | Errno::NOTDIR) => return Err(ToolError::Missing { archive: path }),
             Err(Errno::XDEV | Errno::LOOP) => return Err(ToolError::Outside { archive: path }),
-            // A socket, or a FIFO without a reader, has that name.
+            // The name belongs to a socket, or to a FIFO without a reader.
             Err(Errno::NXIO) => return Err(ToolError::Unpack { archive: path, source: ArchiveError::NotFile }),
             Err(errno) => return Err(ToolError::io("open", &path, errno)),
         };
@@ -43,7 +43,7 @@ impl Source {
         Ok(Self { path, file, identity, settled })
     }
 
-    /// Opens a fetched version. One with other bytes is removed where that is possible, and missing.
+    /// Opens a fetched version. A file with the wrong bytes is removed if possible, and counts as missing.
     pub(super) fn fetched(path: PathBuf, digest: &ToolDigest) -> Result<Self, ToolError> {
         let failed = |cause: io::Error| ToolError::io("read", &path, cause);
         let file = match File::open(&path) {
@@ -66,8 +66,8 @@ impl Source {
         Packed::new(&self.file, limits, Watch::start(limits.timeout, stop))?.digest_all()
     }
 
-    /// Whether the open file has not been written to since. The change time is ignored: it moves when the file loses its
-    /// name to a newer version, and the open file is still a whole version.
+    /// Whether the open file has not been written to since. The change time is ignored, because it moves when a newer version
+    /// takes the name of the file. The open file is still a complete version then.
     pub(super) fn is_unchanged(&self) -> bool {
         self.file.metadata().is_ok_and(|metadata| {
             let now = FileStamp::from(&metadata);
@@ -95,7 +95,7 @@ fn open_beneath(folder: &Path, name: &str) -> Result<File, Errno> {
     for _ in 0..ATTEMPTS {
         match openat2(&folder, name, flags, Mode::empty(), beneath) {
             Err(Errno::AGAIN | Errno::INTR) => {}
-            // No openat2: an old kernel, or a container that forbids unknown calls. No link is followed then.
+            // There is no openat2: the kernel is old, or a container forbids unknown calls. No link is followed then.
             Err(Errno::NOSYS | Errno::PERM) => {
                 return openat(&folder, name, flags | OFlags::NOFOLLOW, Mode::empty()).map(File::from);
             }

@@ -51,8 +51,8 @@ pub(super) struct Entry {
     snapshot: OnceLock<Option<Arc<ToolSnapshot>>>,
 }
 
-/// How old the last change of a file must be for the next one to have another time: far longer than the clock of a file
-/// system stands still, plus a second for rounding.
+/// Seconds after which another change of a file certainly gets another time: far more than a tick of the file system's clock,
+/// plus one for rounding.
 const SETTLING_SECONDS: i64 = 3;
 
 impl Entry {
@@ -60,7 +60,8 @@ impl Entry {
         Self { name: name.to_owned(), root, manifest, sealed: AtomicBool::new(false), snapshot: OnceLock::new() }
     }
 
-    /// Whether its contents are those of the archive, as far as the times of its files do not show that at the copy.
+    /// Whether its files have the contents of the archive. Reads them all, unless an earlier call has found them correct and
+    /// settled: then a copy sees each further change by the times.
     ///
     /// # Errors
     /// When it cannot be read, for example because it was evicted.
@@ -75,7 +76,7 @@ impl Entry {
         Ok(right)
     }
 
-    /// As if its last change were long ago.
+    /// Treats the entry as if its last change were long ago.
     #[cfg(test)]
     pub(super) fn seal_now(&self) {
         self.sealed.store(true, Ordering::Relaxed);
@@ -136,7 +137,7 @@ impl Store {
     /// A folder to unpack in. The lock on it keeps cleaners and evictors away as long as it is held.
     pub(super) fn scratch(&self) -> io::Result<Scratch> {
         match Scratch::create(&self.dir, TEMP_PREFIX) {
-            // The cache was cleared by removing all of it.
+            // The cache was cleared by removing its whole folder.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 DirBuilder::new().mode(0o700).recursive(true).create(&self.dir)?;
                 Scratch::create(&self.dir, TEMP_PREFIX)
@@ -150,7 +151,7 @@ impl Store {
         self.dir.join(name).symlink_metadata().is_ok()
     }
 
-    /// Opens an unpacked tool; `None` if there is none, or one that does not match its archive. Contents are compared by
+    /// Opens an unpacked tool; `None` if there is none, or if it does not match its archive. Contents are compared by
     /// [`Entry::is_right`].
     pub(super) fn find(&self, tool: &ToolName, name: &str, inventory: &Inventory) -> io::Result<Option<Entry>> {
         let folder = self.dir.join(name);

@@ -1,4 +1,4 @@
-//! Which archive a run uses: that of the agent's own tools folder, or a version that was fetched from the controller.
+//! The archive that a run uses: from the agent's own tools folder, or a version fetched from the controller.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -34,11 +34,11 @@ impl From<&Self> for ToolVersion {
     }
 }
 
-/// The digests of archives in the tools folder, as they were read.
+/// The digests of archives in the tools folder, each with the stamp of the file when it was read.
 #[derive(Default)]
 pub(super) struct OwnDigests(Mutex<BTreeMap<ToolName, (FileStamp, bool, ToolDigest)>>);
 
-/// The file whose time is that of the last use of a fetched version.
+/// The file whose modification time records the last use of a fetched version.
 pub fn used_mark(dir: &Path, digest: &ToolDigest) -> PathBuf {
     dir.join(format!("{digest}.used"))
 }
@@ -47,8 +47,8 @@ pub fn used_mark(dir: &Path, digest: &ToolDigest) -> PathBuf {
 const OWN_DIGESTS_MAX: usize = 1000;
 
 impl ToolCache {
-    /// The digest of the archive in the tools folder; `None` if there is none. One of more than `bytes_max` bytes is not read: an
-    /// error of the kind `WouldBlock` says that it must be.
+    /// The digest of the archive in the tools folder; `None` if there is no archive. If the archive must be read and has more
+    /// than `bytes_max` bytes, the result is an error of the kind `WouldBlock`.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -80,8 +80,8 @@ impl ToolCache {
         Ok(Some(digest))
     }
 
-    /// Notes that a fetched version is used: the least recently used ones are removed first. The time stands in a file beside it,
-    /// because a change of its own times would look like another content.
+    /// Records the use of a fetched version: the least recently used ones are removed first. A file beside it keeps the time,
+    /// because a change of its own times would look like a change of its content.
     pub(super) fn note_use(&self, version: &ToolVersion) {
         let Some(digest) = &version.fetched else { return };
         let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
@@ -102,7 +102,7 @@ impl ToolCache {
         }
     }
 
-    /// What the archive of a version is recognised by, as long as it is not written anew; `None` where there is none.
+    /// The stamp of a version's archive, which changes when the file is written; `None` if there is no archive.
     #[must_use]
     pub fn stamp(&self, version: &ToolVersion) -> Option<FileStamp> {
         let metadata = fs::metadata(self.path(version));

@@ -1,5 +1,4 @@
-//! Reads replies. They are expected from a controller, but any program may listen on the port: their content is not
-//! trusted.
+//! Reads replies. They should come from a controller, but any program may listen on the port, so their content is not trusted.
 
 use serde_json::{Map, Value};
 
@@ -30,7 +29,7 @@ impl ReplyError {
         self.is(Code::BadField)
     }
 
-    /// Whether a limit stood in the way, so that a later request may succeed.
+    /// Whether the request exceeded a limit, so that a later one may succeed.
     #[must_use]
     pub fn is_limit(&self) -> bool {
         self.is(Code::LimitReached)
@@ -117,7 +116,7 @@ pub(in crate::wire) fn decode_parts(frame: &[u8]) -> Result<(Fields, Vec<(String
     Ok((head, rows.ok_or_else(|| malformed("a row of the reply is not flat"))?))
 }
 
-/// The members of an object that has no nested value.
+/// The members of an object as fields; `None` if a value is nested.
 pub(in crate::wire) fn flat(members: impl IntoIterator<Item = (String, Value)>) -> Option<Fields> {
     let mut fields = Fields::new();
     for (name, value) in members {
@@ -133,7 +132,7 @@ pub(in crate::wire) fn flat(members: impl IntoIterator<Item = (String, Value)>) 
     Some(fields)
 }
 
-/// A sentence for a terminal, in one line: control characters of an untrusted peer could rewrite the screen.
+/// A sentence for a terminal, in one line, because control characters of an untrusted peer could rewrite the screen.
 fn one_line(text: &str) -> String {
     text.chars().map(|c| if is_harmful(c) { ' ' } else { c }).collect()
 }

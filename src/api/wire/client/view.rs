@@ -1,4 +1,4 @@
-//! The views of a client on its answers: all fields as they arrived, and the known ones by name.
+//! Views of answers for clients: all fields as they arrived, and a method for each known field.
 
 use std::collections::BTreeMap;
 
@@ -76,7 +76,7 @@ view! {
         agent: Option<&str> = |fields| fields.text(words::AGENT_ID);
         /// The end of report.log.
         report: &str = |fields| fields.text(words::REPORT_LOG).unwrap_or_default();
-        /// The value that its tool has answered, as JSON, if the tool stays and has answered one.
+        /// The value that its tool has answered, as JSON. Only a tool that stays can answer one.
         value: Option<&str> = |fields| fields.text(words::VALUE);
         /// The end of the standard output.
         stdout: &str = |fields| fields.text(words::STDOUT).unwrap_or_default();
@@ -86,7 +86,7 @@ view! {
         submitted_at: Option<Wall> = |fields| fields.moment(words::SUBMIT_TIME);
         /// The time at which its tool was started.
         run_at: Option<Wall> = |fields| fields.moment(words::RUN_TIME);
-        /// If it has finished: when its agent had cleaned up, or else the time of the last thing that is known of it.
+        /// If it has finished: when its agent had cleaned up or, if that is unknown, the last known time of it.
         finished_at: Option<Wall> = |fields| {
             let is_finished = fields.text(words::STATUS).and_then(words::phase_of) == Some(Phase::Finished);
             let known = [words::FINISH_TIME, words::END_TIME, words::KILL_TIME, words::DISPATCH_TIME, words::SUBMIT_TIME];
@@ -104,7 +104,7 @@ impl TaskView {
         words::phase_of(self.status()) == Some(Phase::Finished)
     }
 
-    /// The fields of the present round, and those of each earlier round under the names that they had in it.
+    /// The fields of the present round, and of each earlier round, under their original names.
     #[must_use]
     pub fn rounds(&self) -> (Fields, BTreeMap<u32, Self>) {
         let mut present = Fields::new();
@@ -127,7 +127,7 @@ impl TaskView {
         last.or_else(|| self.reason()).unwrap_or_default().trim()
     }
 
-    /// How far its run is, if it tells that.
+    /// The progress of its run, if the run reports it.
     #[must_use]
     pub fn progress(&self) -> Option<Progress> {
         let fraction = self.0.get(words::PROGRESS)?.as_f64()?;
@@ -141,8 +141,8 @@ impl TaskView {
         i32::try_from(code).ok().map(ExitCode)
     }
 
-    /// The numbers of bytes written to report.log, stdout and stderr, of which the result has the ends; `None` from an
-    /// agent that does not report them.
+    /// The numbers of bytes written to report.log, stdout and stderr. The result contains only the ends of these. `None` if the
+    /// agent does not report the numbers.
     #[must_use]
     pub fn output_bytes(&self) -> Option<OutputBytes> {
         let of = |name| self.0.count(name);

@@ -1,4 +1,4 @@
-//! A graph with the terms that it was accepted with, and its stored form: a row that can be read with `sqlite3`.
+//! A graph with its terms at acceptance, and its stored form: a row that can be read with `sqlite3`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,14 +28,14 @@ pub struct AcceptedGraph {
     pub fields: Fields,
     /// The address for its changes.
     pub address: Option<Arc<PushAddress>>,
-    /// Most partitions that may reach its steps.
+    /// Maximum number of partitions that may reach its steps.
     pub partitions_max: usize,
     /// The default policies that it was accepted with.
     pub defaults: DefaultPolicies,
-    /// The sources that were allowed when it was accepted; none if no step of it has a source.
+    /// The sources that were allowed when it was accepted; none if none of its steps has a source.
     pub sources: AllowedSources,
-    /// The versions that the names of its tools stood for when it was accepted, as far as the controller held one. Graphs of earlier
-    /// programs have none: each of their tasks gets the version of the time when it starts.
+    /// The versions of its tools when it was accepted, for the tools that the controller held. Graphs of earlier programs have
+    /// none: their tasks get the version that is current when they start.
     pub pins: BTreeMap<ToolName, ToolDigest>,
 }
 
@@ -44,7 +44,7 @@ pub struct AcceptedGraph {
 pub struct StepTerms {
     /// The tool, or the built-in operation for commands or for fetched programs.
     pub tool: ToolName,
-    /// The same for people: the name of a fetched program stands in place of the operation.
+    /// The name for people: for a fetched program, its own name and not the built-in operation.
     pub shown: ToolName,
     /// The fields of a submit, as the members of a JSON object.
     pub members: Arc<str>,
@@ -84,7 +84,7 @@ pub struct StoredGraph {
     pub entries: Vec<GraphEntry>,
 }
 
-/// The prefixes of the names of policy fields, for tools and for commands.
+/// The prefixes of the names of policy fields: one for tools, one for commands.
 const TOOL: &str = "tool:";
 const COMMAND: &str = "command:";
 
@@ -115,14 +115,14 @@ impl AcceptedGraph {
         Ok(Self { document, text, steps, fields, address, partitions_max, defaults, sources, pins })
     }
 
-    /// Whether a step of it has text for a shell: a command, or the input of a program that is fetched.
+    /// Whether one of its steps has text for a shell: a command, or the input of a fetched program.
     #[must_use]
     pub fn has_command(&self) -> bool {
         let is_for_a_shell = |fields: &Fields| fields.get(words::COMMAND).is_some() || source::has_input(fields);
         self.document.steps.iter().filter_map(step_fields).any(is_for_a_shell)
     }
 
-    /// Whether a step of it names a source that is not checked.
+    /// Whether one of its steps names a source that is not checked.
     #[must_use]
     pub fn has_unchecked_source(&self) -> bool {
         self.document.steps.iter().filter_map(step_fields).any(source::is_unchecked)
@@ -189,11 +189,11 @@ fn step_fields(step: &StepDocument) -> Option<&Fields> {
     }
 }
 
-/// Reads a row and its entries. The addresses are checked again, because the present configuration decides which are permitted;
-/// everything else is as it was accepted.
+/// Reads a row and its entries. The addresses are checked again, because the present configuration decides which are permitted.
+/// Everything else stays as it was accepted.
 ///
 /// # Errors
-/// When [`AcceptedGraph::encode`] and [`EntryCodec::encode`] cannot have made them; names the first invalid part.
+/// Names the first part that [`AcceptedGraph::encode`] or [`EntryCodec::encode`] cannot have written.
 pub fn decode(row: &GraphRow, entries: &[String], rules: &Rules) -> Result<StoredGraph, &'static str> {
     let object = |text: &str, what| json::parse(text.as_bytes(), &FieldLimits::TRUSTED).map_err(|_| what);
     let fields = object(&row.submitted, "submitted object")?;

@@ -6,7 +6,7 @@ use super::{GraphRules, fields, node};
 use base::code::{Code, Refusal};
 use base::{GraphLimits, StepName};
 
-/// Values of a document for each step that it may have: its keys, its ports and some parameters.
+/// Number of values allowed per possible step: room for its keys, its ports and some parameters.
 const VALUES_PER_STEP: usize = 32;
 
 /// Longest name of a graph.
@@ -37,8 +37,8 @@ impl Document {
     /// Reads a document.
     ///
     /// # Errors
-    /// -1006 for the name of a tool that none can have; -1008 when a limit is exceeded; -1007 for everything else. The
-    /// sentence names the step.
+    /// -1006 for an invalid name of a tool; -1008 when a limit is exceeded; -1007 for everything else. The sentence names the
+    /// step.
     pub fn parse(text: &str, rules: &GraphRules) -> Result<Self, Refusal> {
         let limits = &rules.graph;
         check_bytes(text.len(), limits)?;
@@ -75,14 +75,14 @@ impl Document {
         Ok(document)
     }
 
-    /// The connections of the steps.
+    /// The number of connections between steps.
     #[must_use]
     pub fn connections(&self) -> usize {
         let of_step = |step: &StepDocument| step.ports().map(|port| port.sources.len()).sum::<usize>();
         self.steps.iter().map(of_step).sum()
     }
 
-    /// The tasks that are known before the graph runs. A step with a task for each partition adds to them.
+    /// The number of tasks that is known before the graph runs. A step with a task for each partition adds more later.
     #[must_use]
     pub fn tasks(&self) -> usize {
         self.steps.iter().map(tasks_of).fold(0, usize::saturating_add)

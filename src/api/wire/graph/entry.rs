@@ -1,5 +1,5 @@
-//! The stored form of what has happened to a graph: one JSON object for each entry, with the names of steps and ports, so that
-//! it can be read beside the document.
+//! The stored form of the events of a graph: one JSON object for each entry, with the names of steps and ports, so that people
+//! can read it beside the document.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ struct Task {
     partition: u32,
 }
 
-/// Writes the entries of a graph, and reads those of one.
+/// Writes and reads the entries of a graph.
 #[derive(Debug)]
 pub struct EntryCodec<'a> {
     document: &'a Document,
@@ -71,7 +71,7 @@ impl<'a> EntryCodec<'a> {
         Self { document, steps }
     }
 
-    /// Writes an entry of a graph with this document; `None` if it is not one of it.
+    /// Writes an entry of a graph with this document; `None` if the entry does not fit the document.
     #[must_use]
     pub fn encode(document: &Document, entry: &GraphEntry) -> Option<String> {
         let this = Names { document };

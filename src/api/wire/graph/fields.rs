@@ -6,11 +6,11 @@ use base::code::{Code, Refusal, shown};
 use base::json::FieldLimits;
 use base::{Fields, Policy, nearest_hint, words};
 
-/// The fields of a submit that are no policy and may stand in a `policy` all the same, as may [`source::WORDS`].
+/// The fields of a submit that may stand in a `policy` although they are none, in addition to [`source::WORDS`].
 const BESIDE_POLICY: [&str; 7] =
     [words::ADDRESS, words::ADDRESS_KEY, words::EXPECTED_DURATION, words::CWD, words::STDIN, words::UMASK, words::ENV];
 
-/// The fields of a submit that the graph sets, or that would contradict it.
+/// The fields of a submit that a `policy` must not have: the graph sets them, or they would contradict it.
 const OF_THE_GRAPH: [&str; 10] = [
     words::OPERATION,
     words::COMMAND,
@@ -65,7 +65,7 @@ pub(super) fn parameters(table: &mut Table) -> Result<Fields, Refusal> {
     Ok(fields)
 }
 
-/// The limits that hold for the fields of any submit.
+/// Checks the limits for the fields of a submit.
 pub(super) fn check_size(fields: &Fields, limits: &FieldLimits) -> Result<(), Refusal> {
     if fields.len() > limits.fields {
         let (count, max) = (fields.len(), limits.fields);

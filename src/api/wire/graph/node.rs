@@ -1,7 +1,7 @@
 //! The text of a document as a tree of values: JSON if its first character that is not blank is `{`, else TOML.
 //!
-//! A key that stands twice in a table is refused, which the readers of JSON do not do by themselves. The number of values is
-//! bounded, because a value takes up to 30 times the memory of its text. The reader of TOML takes up to 140 times the memory of the
+//! A key that stands twice in a table is refused here, because JSON readers do not do that by themselves. The number of values is
+//! bounded, because a value takes up to 30 times the memory of its text. The TOML reader takes up to 140 times the memory of the
 //! text before the first value can be counted, so the text is bounded, too ([`base::GraphLimits::toml_bytes_max`]).
 
 use std::collections::HashSet;
@@ -31,7 +31,7 @@ impl Node {
     }
 }
 
-/// The name under which the reader of TOML hands out a date.
+/// The name under which the TOML reader passes a date.
 const TOML_DATE: &str = "$__toml_private_datetime";
 
 /// Whether a text is read as JSON.
@@ -67,7 +67,7 @@ pub(super) fn read(text: &str, values_max: usize) -> Result<Node, Refusal> {
     })
 }
 
-/// The message of an error in TOML, as that of JSON is: in one line, with its place.
+/// The message of an error in TOML, in the form of those in JSON: one line, with the place.
 fn with_line(text: &str, error: &toml::de::Error) -> String {
     let message = error.message().trim_end().replace('\n', ", ");
     let Some(span) = error.span() else { return message };
@@ -76,7 +76,7 @@ fn with_line(text: &str, error: &toml::de::Error) -> String {
     format!("{message} at line {line}")
 }
 
-/// The number of values that may still be read, and whether one of them may be an integer beyond 64 bits.
+/// The number of values that may still be read, and whether one of those that were read may be an integer beyond 64 bits.
 struct Budget<'a> {
     left: &'a mut usize,
     may_be_rounded: &'a mut bool,

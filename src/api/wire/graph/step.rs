@@ -42,7 +42,7 @@ pub struct StepDocument {
     pub outputs: Vec<PortName>,
     /// Its main tasks.
     pub tasks: TaskCount,
-    /// Whether it is told to end early when all its downstream steps end.
+    /// Whether it is told to end early when all its downstream steps have ended.
     pub propagates: bool,
 }
 
@@ -84,7 +84,7 @@ pub struct Port {
     pub name: PortName,
     /// The outputs that it takes: at least one, each once.
     pub sources: Vec<Source>,
-    /// Of a sub input, the number of tasks that prepare it; 0 of a main input.
+    /// The number of tasks that prepare a sub input; 0 for a main input.
     pub tasks: u32,
 }
 
@@ -124,7 +124,8 @@ pub(super) fn read(name: StepName, node: Node, common: &Fields, rules: &GraphRul
     Ok(StepDocument { name, work, inputs, sub_inputs, outputs, tasks, propagates })
 }
 
-/// What a task of a step finds beside the folder of its tool, which has the name of the tool.
+/// The files beside the folder of a tool that runs a task of a step. The folder has the name of the tool, so a tool cannot have
+/// these names.
 const FILES_OF_A_TASK: [&str; 4] = ["inputs", "provide", "out", "finish"];
 
 /// The work of a step, with the fields of its tasks.
@@ -136,7 +137,7 @@ fn work(table: &mut Table, common: &Fields, rules: &GraphRules) -> Result<Work, 
             return Err(bad(&table.place, "operation and command exclude one another; use one of them"));
         }
         (None, None) => {
-            // What remains of these is of no use to a step that has no tasks.
+            // None of these keys makes sense for a step without tasks.
             let strays = ["parameters", "policy", "tasks", "prepare", "sub_inputs"].into_iter();
             return match strays.map(|key| (key, table.take(key))).find(|(_, node)| node.is_some()) {
                 Some((key, _)) => Err(of_an_exchange(table, key)),
@@ -164,7 +165,7 @@ fn work(table: &mut Table, common: &Fields, rules: &GraphRules) -> Result<Work, 
     };
     let (own, parameters) = (policy(table)?, parameters(table)?);
     for (name, value) in common.iter().filter(|(name, _)| own.get(name).is_none()).chain(own.iter()) {
-        // Of the common policy, the fields of a command concern the steps with one.
+        // The fields of the common policy that concern commands are for steps with a command only.
         if own.get(name).is_some() || tool.is_command() || !is_of_a_command(name) {
             fields.push(name.to_owned(), value.clone());
         }

@@ -1,4 +1,4 @@
-//! A table of a document, whose keys are known and are taken one by one.
+//! A table of a document. Its keys are checked first, then taken one by one.
 
 use super::node::Node;
 use base::code::{Code, Refusal, shown};
@@ -27,7 +27,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// A table with some of these keys. A mistyped key is refused first: what is missing because of it is no other flaw.
+    /// A table with some of these keys. An unknown key is refused before a missing one, because a mistyped key causes both.
     pub(super) fn of(place: Place, node: Node, known: &[&str]) -> Result<Self, Refusal> {
         let members = match node {
             Node::Table(members) => members,

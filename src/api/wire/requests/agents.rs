@@ -13,7 +13,7 @@ use base::{AgentId, Fields, Labels, TaskId, ToolName, ToolSet, Wall};
 /// All agents, in pages.
 pub const AGENT_DETAILS: Kind = Kind::question("AGENT/DETAILS", |mut reader| Ok(Request::AgentDetails(reader.page()?)));
 
-/// Requests agents, in the order of their ids. The controller may return fewer than `limit`: request the next from there.
+/// Requests agents, in the order of their ids. The controller may return fewer than `limit`: request the next page from there.
 #[must_use]
 pub fn agents(offset: u64, limit: u64) -> Ask<Listing<AgentRow>> {
     AGENT_DETAILS.ask_for_rows().with(words::OFFSET, offset).with(words::LIMIT, limit)
@@ -30,11 +30,11 @@ pub struct AgentView {
     pub task: Option<TaskId>,
     /// Its IP address.
     pub ip: Option<String>,
-    /// The version of its program, if it reports that.
+    /// The version of its program, if the agent reports it.
     pub version: Option<Cow<'static, str>>,
     /// Its tags.
     pub tags: Labels,
-    /// Its tools, as soon as it has reported them.
+    /// Its tools, once it has reported them.
     pub tools: Option<Arc<ToolSet>>,
     /// Versions of tools in its own folder that went before those of the controller.
     pub own_versions: Option<Arc<OwnVersions>>,
@@ -53,7 +53,7 @@ pub enum AgentState {
     Free,
     /// It has a task.
     Busy,
-    /// It has been silent for two heartbeat intervals.
+    /// It has been silent for `AGENT_LOST_AFTER`, by default two heartbeat intervals.
     Lost,
 }
 

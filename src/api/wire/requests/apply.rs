@@ -27,7 +27,7 @@ pub struct Dispatch {
     pub round: Round,
     /// Name of the tool, or the built-in operation.
     pub tool: ToolName,
-    /// The version of the tool that the task has pinned, if any.
+    /// The version of the tool that the task has pinned, if it has one.
     pub pin: Option<ToolDigest>,
     /// The command of the built-in operation.
     pub command: Option<Box<TaskCommand>>,
@@ -50,7 +50,7 @@ pub struct Dispatch {
 pub struct DispatchList {
     /// The tasks, in the order in which they start.
     pub dispatches: VecDeque<Dispatch>,
-    /// What the controller says about all of them.
+    /// The terms that hold for all of them.
     pub terms: ListTerms,
 }
 
@@ -59,11 +59,11 @@ pub struct DispatchList {
 pub struct ListTerms {
     /// Its number, different for each list of one start of the controller.
     pub number: u64,
-    /// The time after the APPLY in which the agent may start a task of it; the first one it may always start.
+    /// The time after the APPLY within which the agent may start its tasks. The first task may always start.
     pub time: Duration,
 }
 
-/// Most tasks of one list. The orders about tasks that have not started must fit into the memory of an agent.
+/// Maximum number of tasks in one list. The agent must be able to remember the orders about tasks that have not started.
 pub const LIST_TASKS_MAX: usize = 64;
 
 /// How long the submitter expects the run of a task to take: `__EXPECTED_DURATION__`.
@@ -73,7 +73,7 @@ pub fn expected_duration(record: &TaskRecord) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds.parse().ok()?).ok()
 }
 
-/// Writes the longest time that an agent would wait for a task.
+/// Writes the longest time that an agent waits for a task.
 pub(in crate::wire) fn write(wait: Option<Duration>, writer: &mut ObjectWriter<'_>) {
     writer.maybe(words::WAIT, wait.map(|wait| wait.as_millis()));
 }
@@ -102,7 +102,7 @@ pub(in crate::wire) fn write_list(tasks: &[TaskRecord], terms: ListTerms, writer
     writer.objects(words::AHEAD, ahead, |task, writer| write_answer(task, None, writer));
 }
 
-/// Writes the place of a task in its graph. Names that its record shows already are left out.
+/// Writes the place of a task in its graph, without the names that its record already shows.
 fn write_step(step: &StepContext, record: &TaskRecord, writer: &mut ObjectWriter<'_>) {
     let mut fields = step_fields(step);
     fields.retain(|name, _| json::member(&record.submitted, name).is_none());
@@ -125,8 +125,8 @@ pub(in crate::wire) fn step_fields(step: &StepContext) -> Fields {
 }
 
 impl DispatchList {
-    /// Reads the part of a list behind its first task, as written by [`write_list`]; `None` for another answer, and for a list with
-    /// an invalid task.
+    /// Reads the rest of a list, behind its first task, as written by [`write_list`]; `None` if the answer is no list, or
+    /// contains an invalid task.
     pub(in crate::wire) fn read(fields: &Fields, ahead: List) -> Option<(ListTerms, VecDeque<Dispatch>)> {
         let terms = ListTerms {
             number: fields.count(words::LIST)?,
@@ -158,9 +158,9 @@ impl Dispatch {
         let millis = |name| fields.count(name).and_then(|millis| u32::try_from(millis).ok());
         let time = |name| millis(name).map(|millis| Duration::from_millis(millis.into()));
         let (batch_delay, lease) = (time(words::SLACK).unwrap_or_default(), time(words::LEASE));
-        // A task that is a part of a graph cannot run as one that is not.
+        // A task of a graph must not run without its place in it.
         let step = if fields.get(words::INPUTS).is_some() { Some(Arc::new(read_step(&fields)?)) } else { None };
-        // An invalid source is no task.
+        // With an invalid source, the task is invalid.
         let source = match source::read(&fields, &tool) {
             Some(source) => Some(Box::new(source?)),
             None => None,

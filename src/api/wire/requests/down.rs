@@ -1,5 +1,4 @@
-//! SERVICE/PAUSE: no task is handed to an agent for some seconds, while a client waits for the running ones before it stops the
-//! service.
+//! SERVICE/PAUSE: hands out no task for some seconds, while a client waits for the running ones before it stops the service.
 
 use std::time::Duration;
 
@@ -7,7 +6,7 @@ use super::stats::TaskCounts;
 use super::{Ask, Kind, Request, words};
 use crate::wire::typed::seconds;
 
-/// A client that has gone must not hold the service up for longer.
+/// A client that has disappeared must not hold the service up for longer.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// Hands out no task for `__INTERVAL__` seconds. The answer is that of TASK/STATISTIC.

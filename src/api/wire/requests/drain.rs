@@ -14,12 +14,12 @@ pub const AGENT_DRAIN: Kind = Kind::order("AGENT/DRAIN", |reader| {
     Ok(Request::AgentDrain(reader.agent_id()?, drain))
 });
 
-/// What an agent is told about new tasks.
+/// Whether an agent gets new tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drain {
-    /// It gets none from here on.
+    /// It gets none from now on.
     Begin,
-    /// The same, also if no agent has that name yet.
+    /// The same, even if no agent has that name yet.
     Ahead,
     /// It gets tasks again.
     Undo,

@@ -1,9 +1,10 @@
 //! FILE/PUT and FILE/GET: the files that travel with tasks, on their way into the store of the controller and out of it.
 //!
-//! A file has no name in the store but its SHA-256. It is put in parts, as the archive of a tool is ([`super::tool`]): the first request
-//! carries no bytes and asks where to begin, so that a file that the controller holds is not sent. The answer also says which folder
-//! the store is: a sender that has the same folder puts the file there itself, complete, and asks again. An agent says which run has made
-//! the file. A client that may not send commands puts what a submit of it, on the same connection, was refused for.
+//! In the store, the only name of a file is its SHA-256. Like the archive of a tool ([`super::tool`]), a file is put in parts.
+//! The first request carries no bytes and asks where to begin, so that a file that the controller holds is not sent. The answer
+//! also identifies the folder of the store: a sender that sees the same folder puts the complete file there itself, and asks
+//! again. An agent names the run that has made the file. A client that may not send commands may only put a file that a refused
+//! submit on the same connection was missing.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use super::{Ask, Kind, Request, words};
 use base::json::ObjectWriter;
 use base::{AgentId, Session, TaskId, ToolDigest};
 
-/// Why an input cannot be put into the folder of a tool.
+/// The refusal of an input whose name exists in the folder of the tool.
 pub const NAME_IS_TAKEN: &str = "the tool has a file of this name; use another one: --in NAME=PATH";
 
 /// Puts a part of a file.
@@ -35,7 +36,7 @@ pub const FILE_PUT: Kind = Kind::order("FILE/PUT", |reader| {
 /// Asks for a part of a file.
 pub const FILE_GET: Kind = Kind::question("FILE/GET", |reader| Ok(Request::FileGet(reader.tool_get()?)));
 
-/// A part of a file that is put.
+/// A part of a file on its way into the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilePut {
     /// The digest of the whole file.
@@ -52,31 +53,31 @@ pub struct FilePut {
     pub is_trusted: bool,
 }
 
-/// The run that has made a file, as its agent says.
+/// The run that has made a file, as its agent reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Maker {
     /// Its agent.
     pub agent: AgentId,
-    /// The session of that.
+    /// The session of the agent.
     pub session: Session,
     /// Its task.
     pub task: TaskId,
 }
 
 impl FilePut {
-    /// The question where a file begins.
+    /// The first request for a file, which asks where to begin.
     #[must_use]
     pub const fn begin(digest: ToolDigest, total: u64) -> Self {
         Self { digest, total, offset: 0, data: Vec::new(), run: None, is_trusted: false }
     }
 }
 
-/// The state of a file that is put.
+/// The state of a file on its way into the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileState {
     /// Number of bytes that are there.
     pub end: u64,
-    /// Whether the file is complete, and its bytes are right.
+    /// Whether the file is complete and matches its digest.
     pub is_whole: bool,
     /// The largest part, in bytes.
     pub limit: u64,

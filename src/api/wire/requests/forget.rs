@@ -5,7 +5,7 @@ use super::{Ask, Kind, Request, words};
 /// Forgets a finished task with its family.
 pub const TASK_FORGET: Kind = Kind::order("TASK/FORGET", |reader| Ok(Request::Forget(reader.task_id()?)));
 
-/// Requests that a finished task is forgotten.
+/// Requests the controller to forget a finished task.
 #[must_use]
 pub fn forget(task: &str) -> Ask<()> {
     TASK_FORGET.demand().with(words::TASK_ID, task)

@@ -40,12 +40,12 @@ pub struct GateChange {
     pub pace: Option<Option<Pace>>,
     /// `__CLOSED_UNTIL__`
     pub closed_until: Option<Option<Wall>>,
-    /// The same, counted from the arrival of the request.
+    /// As `closed_until`, but counted from the arrival of the request.
     pub closed_for: Option<Duration>,
 }
 
 impl GateChange {
-    /// Applies the changes, which have arrived at this moment.
+    /// Applies the changes. `now` is the moment of their arrival.
     pub fn apply(&self, settings: &mut GateSettings, now: Wall) {
         if let Some(running_max) = self.running_max {
             settings.running_max = running_max;

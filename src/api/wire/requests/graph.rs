@@ -40,7 +40,7 @@ pub const GRAPH_KILL: Kind = Kind::order("GRAPH/KILL", |reader| {
 pub struct GraphSubmit {
     /// The graph.
     pub graph: AcceptedGraph,
-    /// The submitted names that a GRAPH/SUBMIT does not have.
+    /// The submitted fields that GRAPH/SUBMIT does not know.
     pub unknown: Vec<String>,
 }
 
@@ -95,7 +95,7 @@ pub fn takes_no_tasks(graph: GraphId) -> Refusal {
     Refusal::new(Code::NotAllowed, message)
 }
 
-/// Submits a graph: its document as JSON or TOML. The other fields are those that a client sets with [`Ask::with`].
+/// Submits a graph, with its document as JSON or TOML. A client sets other fields with [`Ask::with`].
 #[must_use]
 pub fn submit(document: &str) -> Ask<GraphSubmitted> {
     GRAPH_SUBMIT.ask().with(words::GRAPH, document)
@@ -124,13 +124,13 @@ pub fn query(graph: &str, wait: Option<Duration>) -> Ask<GraphAnswer> {
     }
 }
 
-/// Requests graphs, newest first. The controller may return fewer than `limit`: request the next from there.
+/// Requests graphs, newest first. The controller may return fewer than `limit`: request the next page from there.
 #[must_use]
 pub fn graphs(offset: u64, limit: u64) -> Ask<Listing<GraphAnswer>> {
     GRAPH_DETAILS.ask_for_rows().with(words::OFFSET, offset).with(words::LIMIT, limit)
 }
 
-/// Requests steps of a graph, in the order of its document. The controller may return fewer than `limit`: request the next
+/// Requests steps of a graph, in the order of its document. The controller may return fewer than `limit`: request the next page
 /// from there.
 #[must_use]
 pub fn steps(graph: &str, offset: u64, limit: u64) -> Ask<Listing<StepRow>> {
@@ -144,7 +144,7 @@ pub fn kill(graph: &str, reason: &str) -> Ask<()> {
     GRAPH_KILL.demand().with(words::GRAPH_ID, graph).with(words::REASON, reason)
 }
 
-/// The warning about names that a GRAPH/SUBMIT does not have.
+/// The warning about fields that GRAPH/SUBMIT does not know.
 #[must_use]
 pub fn unknown_fields(names: &[String]) -> Option<String> {
     let ours = |name: &&String| task::is_ours(name);

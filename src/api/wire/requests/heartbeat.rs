@@ -16,22 +16,23 @@ use base::{
 pub const AGENT_HEARTBEAT: Kind =
     Kind::of_agents("AGENT/HEARTBEAT", |reader| Ok(FromAgent::Heartbeat(reader.heartbeat()?)));
 
-/// Milliseconds, a day: the tasks of a lost agent may have to wait for so long.
+/// A day, in milliseconds. The tasks of a lost agent may have to wait this long.
 const KILL_BUDGET_MAX: u32 = 86_400_000;
 
-/// A sign of life. The version tells the two kinds of agents apart: a full agent has one, runs commands and fetched programs, fetches
-/// tools, handles files that travel, takes lists, and can hold a lease; a simple agent (docs/sources/controller.md, 2) does none of that.
+/// A sign of life. The version distinguishes two kinds of agents. A full agent has one: it runs commands and fetched programs,
+/// fetches tools, handles files that travel, takes lists, and can hold a lease. A simple agent (docs/sources/controller.md, 2)
+/// has none, and does none of that.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heartbeat {
     /// Whether the slot is occupied.
     pub busy: bool,
-    /// The run that occupies it. A busy agent that does not name one has the run that was assigned to it.
+    /// The run that occupies it. If a busy agent names none, it is the run that was assigned to the agent.
     pub run: Option<(TaskId, Round)>,
     /// The IP address of the agent.
     pub ip: Option<String>,
     /// Its tags: `AGENT_TAGS`.
     pub tags: Labels,
-    /// The session that this one follows, whose process has ended.
+    /// The earlier session that this one replaces. Its process has ended.
     pub replaces: Option<Session>,
     /// Its tools, if it reports them.
     pub tools: Option<ToldTools>,
@@ -41,25 +42,25 @@ pub struct Heartbeat {
     pub version: Option<Version>,
     /// Versions of tools in its own folder that went before those of the controller.
     pub own_versions: Option<Arc<OwnVersions>>,
-    /// The highest epoch that it has served under, of the service that it serves, or has served last.
+    /// The highest epoch that it has served under, for the service that it serves now or served last.
     pub epoch: Option<KnownEpoch>,
-    /// How far its clock is ahead of that of the controller, if that is above a second.
+    /// How far its clock is ahead of the controller's, if by more than a second.
     pub skew: Option<Skew>,
-    /// The tools that stay at it, running and free or with its task.
+    /// The tools that stay at it and are running, free or with its task.
     pub warm: BTreeSet<ToolName>,
 }
 
-/// Versions of tools that an agent has in a folder of its own, and that go before those of the controller.
+/// Versions of tools in an agent's own folder, which take precedence over those of the controller.
 pub type OwnVersions = BTreeMap<ToolName, ToolDigest>;
 
-/// Versions in a heartbeat; more of them tell nothing new.
+/// Maximum number of versions in a heartbeat. More of them would tell nothing new.
 pub const OWN_VERSIONS_MAX: usize = 50;
 
 /// The tools that an agent reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToldTools {
-    /// A different number for each list that the agent reports in its life: as long as the controller answers with it, the
-    /// list need not be sent. `None` from an agent that sends its list each time.
+    /// The number of the list: a different one for each list that the agent ever reports. As long as the controller answers with
+    /// it, the list need not be sent. `None` from an agent that sends its list each time.
     pub generation: Option<u64>,
     /// The list, if this heartbeat contains it.
     pub set: Option<ToolSet>,
@@ -83,9 +84,9 @@ pub struct Heard {
     pub beat: Option<u32>,
     /// The directive for the agent's run.
     pub wanted: Option<(TaskId, Round, Directive)>,
-    /// False if the controller has no APPLY of the agent and no task on its way to it: the agent must ask.
+    /// Whether the controller has an APPLY of the agent, or a task on its way to it. If not, the agent must ask.
     pub parked: bool,
-    /// The number of the tool list that the controller knows of this agent.
+    /// The number of the agent's list of tools that the controller knows.
     pub tools: Option<u64>,
     /// Whether the controller has an AGENT/SERVE of the agent; `None` from a controller that takes none.
     pub serving: Option<bool>,
@@ -104,7 +105,7 @@ pub enum Directive {
     Run,
     /// End the run and report.
     Kill,
-    /// Tell the run, which is of a step, to finish early, and report.
+    /// Tell the run of a step to finish early, and report.
     Finish,
     /// End the run; its result is not wanted.
     Drop,
@@ -204,7 +205,7 @@ pub(super) fn names(tools: &BTreeSet<ToolName>) -> String {
     tools.iter().map(ToolName::as_str).collect::<Vec<_>>().join(",")
 }
 
-/// The tools in a text as [`names`] writes it. Others are left out: a name that no tool can have is never looked for.
+/// The tools in a text as [`names`] writes it. Invalid names are left out, because no task needs such a tool.
 pub(super) fn read_names(text: &str) -> BTreeSet<ToolName> {
     text.split(',').filter_map(|name| ToolName::new(name).ok()).collect()
 }
@@ -215,7 +216,7 @@ pub(in crate::wire) fn own_versions(versions: &OwnVersions) -> String {
     versions.iter().take(OWN_VERSIONS_MAX).map(one).collect::<Vec<_>>().join(",")
 }
 
-/// The versions in a text as [`own_versions`] writes it; `None` for another one.
+/// The versions in a text as [`own_versions`] writes it; `None` for any other text.
 pub(super) fn read_own_versions(text: &str) -> Option<OwnVersions> {
     let one = |text: &str| {
         let (tool, digest) = text.split_once('=')?;
@@ -287,7 +288,7 @@ fn skew(fields: &Fields) -> Result<Option<Skew>, Refusal> {
 }
 
 impl Heard {
-    /// An answer that says nothing but which controller it is from.
+    /// An answer that only identifies the controller.
     #[must_use]
     pub const fn of(controller: u64) -> Self {
         Self {

@@ -1,7 +1,7 @@
-//! HISTORY/QUERY, HISTORY/SUMMARY and HISTORY/INCIDENTS: finished rounds of the last days, their numbers and times, and what
-//! happened to the service.
+//! HISTORY/QUERY, HISTORY/SUMMARY and HISTORY/INCIDENTS: finished rounds of the last days, their numbers and times, and the
+//! incidents of the service.
 //!
-//! They are answered beside the loop of the controller, from the files of the history (`controller::history::rules`).
+//! The answers come from the files of the history, outside of the loop of the controller (`controller::history::rules`).
 
 mod answer;
 
@@ -46,7 +46,7 @@ pub const HISTORY_INCIDENTS: Kind = Kind::question("HISTORY/INCIDENTS", |mut rea
 pub struct Question {
     /// The rounds or incidents that it is about.
     pub filter: RoundFilter,
-    /// The part of them, or their numbers.
+    /// The wanted form of the answer.
     pub what: What,
 }
 
@@ -55,7 +55,7 @@ pub struct Question {
 pub enum What {
     /// The rounds themselves.
     Rounds {
-        /// The largest of this come first.
+        /// The rounds with the largest value of this key come first.
         sort: SortKey,
         /// The smallest come first instead.
         is_reversed: bool,
@@ -64,9 +64,9 @@ pub enum What {
     },
     /// Their numbers and times.
     Summary {
-        /// The rounds of a group are equal in all of these.
+        /// The keys. The rounds of a group agree in all of them.
         by: Vec<GroupKey>,
-        /// How far the clocks of the reader are ahead of UTC, in seconds: its days begin at its midnight.
+        /// How far the local time of the reader is ahead of UTC, in seconds. Days begin at local midnight.
         clock_ahead: i32,
         /// The part of the list.
         page: Page,
@@ -80,14 +80,14 @@ pub enum What {
     },
 }
 
-/// A selection of rounds: all that apply must be equal.
+/// A selection of rounds. Every field that is set must match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoundFilter {
-    /// The earliest end.
+    /// Rounds that ended at this moment or later.
     pub since: Wall,
-    /// The first end that is too late.
+    /// Rounds that ended before this moment.
     pub until: Wall,
-    /// The outcomes; none for all of them.
+    /// The allowed outcomes; empty for all of them.
     pub outcomes: Vec<RoundOutcome>,
     /// The operation.
     pub tool: Option<String>,
@@ -119,7 +119,7 @@ pub enum SortKey {
     Ended,
     /// By their run time.
     Ran,
-    /// By the time that they waited.
+    /// By their waiting time.
     Waited,
     /// By the submit of the task.
     #[default]
@@ -180,11 +180,11 @@ impl GroupKey {
     }
 }
 
-/// The longest difference of a clock to UTC that is used anywhere is fourteen hours.
+/// A day, in seconds. No time zone differs from UTC by more than fourteen hours.
 const CLOCK_AHEAD_MAX: i64 = 86_400;
 
 impl Reader<'_> {
-    /// The order that is asked for, if one is.
+    /// The requested order, if there is one.
     pub(super) fn sort(&self) -> Result<Option<SortKey>, Refusal> {
         let known = SortKey::ALL.map(SortKey::word).join(", ");
         field(&self.fields, words::SORT, format_args!("one of {known}"), |value| {
@@ -232,7 +232,7 @@ impl Reader<'_> {
     }
 }
 
-/// The refusal of a controller without a history.
+/// The refusal by a controller that keeps no history.
 #[must_use]
 pub fn is_off() -> Refusal {
     Refusal::new(
@@ -248,7 +248,8 @@ pub fn rounds(filter: &RoundFilter, sort: SortKey, is_reversed: bool, offset: u6
     ask.with(words::SORT, sort.word()).with(words::REVERSE, is_reversed)
 }
 
-/// Asks for the numbers and times of finished rounds. The clocks of the reader are ahead of UTC by so many seconds.
+/// Asks for the numbers and times of finished rounds. `clock_ahead`: the seconds by which the local time of the reader is ahead
+/// of UTC.
 #[must_use]
 pub fn summary(
     filter: &RoundFilter,

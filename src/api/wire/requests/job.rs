@@ -1,4 +1,4 @@
-//! JOB/QUERY, JOB/DETAILS, JOB/KILL, JOB/RETRY, JOB/HOLD and JOB/RELEASE: the tasks that share a name, as one.
+//! JOB/QUERY, JOB/DETAILS, JOB/KILL, JOB/RETRY, JOB/HOLD and JOB/RELEASE: a job, which is all tasks that share a name.
 
 pub mod results;
 
@@ -23,7 +23,7 @@ pub const JOB_KILL: Kind = Kind::order("JOB/KILL", |reader| {
     Ok(Request::JobOrder(name(&reader)?, JobOrder::Kill(reason)))
 });
 
-/// Another round of the failed tasks of a job, and of those that were skipped because of them.
+/// Starts another round of the failed tasks of a job, and of the tasks that were skipped because of them.
 pub const JOB_RETRY: Kind = Kind::order("JOB/RETRY", |reader| Ok(Request::JobOrder(name(&reader)?, JobOrder::Retry)));
 
 /// Prevents the tasks of a job from starting.
@@ -34,10 +34,10 @@ pub const JOB_HOLD: Kind =
 pub const JOB_RELEASE: Kind =
     Kind::order("JOB/RELEASE", |reader| Ok(Request::JobOrder(name(&reader)?, JobOrder::Hold(false))));
 
-/// A change of all tasks that a job has.
+/// A change of all tasks of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobOrder {
-    /// End them; with the reason given by the sender.
+    /// End them, with the reason given by the sender.
     Kill(Option<std::sync::Arc<str>>),
     /// Another round of the failed ones.
     Retry,
@@ -65,7 +65,7 @@ pub fn query(job: &str, wait: Option<Duration>) -> Ask<JobAnswer> {
     }
 }
 
-/// Requests jobs, newest first. The controller may return fewer than `limit`: request the next from there.
+/// Requests jobs, newest first. The controller may return fewer than `limit`: request the next page from there.
 #[must_use]
 pub fn jobs(offset: u64, limit: u64) -> Ask<Listing<JobAnswer>> {
     JOB_DETAILS.ask_for_rows().with(words::OFFSET, offset).with(words::LIMIT, limit)
@@ -114,7 +114,7 @@ view! {
         run_p90: Option<f64> = |fields| fields.get(words::RUN_P90)?.as_f64();
         /// The longest of them, in seconds.
         run_max: Option<f64> = |fields| fields.get(words::RUN_MAX)?.as_f64();
-        /// Why nothing more of it starts.
+        /// Why no more tasks of it start.
         reason: Option<&str> = |fields| fields.text(words::REASON);
     }
 }
@@ -199,7 +199,7 @@ pub fn status_prefix(job: &JobName) -> String {
     format!("{{\"{}\":\"{}\",\"{}\":\"{job}\"", words::TYPE, kind::JOB_STATUS, words::JOB)
 }
 
-/// Reads a published state; `None` if it is none.
+/// Reads a published state; `None` for any other message.
 #[must_use]
 pub fn read_status(frame: &[u8]) -> Option<JobAnswer> {
     let fields = json::parse(frame, &json::FieldLimits::TRUSTED).ok()?;
@@ -222,12 +222,12 @@ pub mod memo {
         if let Some(stop) = memo.stopped {
             fields.set(words::STOPPED_AT, stop.fails);
         }
-        // In microseconds: a whole number reads back exactly.
+        // In microseconds, because a whole number is read back exactly.
         fields.set(words::COUNTED_FROM, memo.counted_from.micros());
         format!("{{{}}}", json::members(&fields))
     }
 
-    /// Reads it; `None` for what [`encode`] cannot have made.
+    /// Reads it; `None` for a text that [`encode`] cannot have written.
     #[must_use]
     pub fn decode(text: &str) -> Option<JobMemo> {
         let fields = json::parse(text.as_bytes(), &FieldLimits::TRUSTED).ok()?;

@@ -9,7 +9,7 @@ use base::{Fields, is_harmful};
 /// Ends a task.
 pub const TASK_KILL: Kind = Kind::order("TASK/KILL", |reader| Ok(Request::Kill(reader.task_id()?, reason(&reader))));
 
-/// Requests the end of a task. `reason` names the originator, for people who want to know later why it ended.
+/// Requests the end of a task. `reason` names the originator, so that people can see later why it ended.
 #[must_use]
 pub fn kill(task: &str, reason: &str) -> Ask<Killed> {
     TASK_KILL.ask().with(words::TASK_ID, task).with(words::REASON, reason)
@@ -18,7 +18,7 @@ pub fn kill(task: &str, reason: &str) -> Ask<Killed> {
 view! {
     /// The answer to a kill.
     Killed {
-        /// What may take it back.
+        /// A warning about what may undo the kill.
         warning: Option<&str> = |fields| fields.text(words::WARNING);
     }
 }

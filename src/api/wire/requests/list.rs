@@ -17,13 +17,13 @@ pub const TASK_DETAILS: Kind = Kind::question("TASK/DETAILS", |mut reader| {
     Ok(Request::TaskDetails(Filter::new(&reader.fields).older_than(before.transpose()?), page))
 });
 
-/// Requests the selected tasks, newest first. The controller may return fewer than `limit`: request the next from there.
+/// Requests the selected tasks, newest first. The controller may return fewer than `limit`: request the next page from there.
 #[must_use]
 pub fn tasks(selector: &Selector, offset: u64, limit: u64) -> Ask<Listing<TaskView>> {
     TASK_DETAILS.ask_for_rows().matching(selector).with(words::OFFSET, offset).with(words::LIMIT, limit)
 }
 
-/// Requests those of the selected tasks that are older than this one, newest first. The answer does not count the others.
+/// Requests the selected tasks that are older than `before`, newest first. The answer counts only these.
 #[must_use]
 pub fn tasks_before(selector: &Selector, before: &str, limit: u64) -> Ask<Listing<TaskView>> {
     TASK_DETAILS.ask_for_rows().matching(selector).with(words::BEFORE, before).with(words::LIMIT, limit)

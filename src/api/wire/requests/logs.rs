@@ -1,8 +1,8 @@
 //! TASK/OUTPUT: a part of an output of a task, whether the task runs or has ended.
 //!
-//! A client asks for one part after the other, so a slow one delays no other. The data of an answer is `__TEXT__`, or
-//! `__BASE64__` if it is not UTF-8. Where bytes are missing, `__OFFSET__` of the answer is larger than that of the request,
-//! and `__MISSING__` has the reason.
+//! A client asks for one part after the other, so a slow client delays no other. The data of an answer is `__TEXT__`, or
+//! `__BASE64__` if it is not UTF-8. Where bytes are missing, `__OFFSET__` of the answer is larger than that of the request, and
+//! `__MISSING__` has the reason.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub struct OutputAsk {
     pub stream: Stream,
     /// The first byte.
     pub offset: u64,
-    /// The largest number of bytes; `None` is as many as one answer may have.
+    /// The largest number of bytes; `None` for as many as fit into one answer.
     pub limit: Option<u64>,
     /// How long the answer may wait for a byte or for the end.
     pub wait: Option<Duration>,
@@ -48,13 +48,13 @@ pub struct OutputPart {
     pub data: Vec<u8>,
     /// Whether the output is complete and nothing follows.
     pub end: bool,
-    /// The length of the output: the true one, or the present one of a run that writes. `None` if it is not known.
+    /// The length of the output, or the present length while the run goes on; `None` if it is unknown.
     pub total: Option<u64>,
-    /// The number of bytes, from the first, that were kept, if these are not all.
+    /// If not all bytes were kept: the number of kept bytes, from the first.
     pub kept: Option<u64>,
     /// Why bytes are missing before the data, or at the end: one sentence.
     pub missing: Option<String>,
-    /// When a run that writes has written last, by the clock of its agent, if there is data.
+    /// If there is data of a running task: when the run wrote last, by the clock of its agent.
     pub written: Option<Wall>,
 }
 
@@ -88,7 +88,7 @@ impl Reader<'_> {
     }
 }
 
-/// The end of the reason for missing bytes whose agent may come back with them.
+/// The end of `__MISSING__` if the agent with the bytes may come back.
 pub const ABSENT: &str = "does not offer outputs at present";
 
 /// Requests the bytes of an output of the newest selected task from an offset on; with a time, the reply waits until there
@@ -104,13 +104,13 @@ pub fn output(selector: &Selector, stream: Stream, offset: u64, wait: Option<Dur
 }
 
 impl<A> Ask<A> {
-    /// As it is, for the output of this round.
+    /// Restricts the request to the output of this round.
     #[must_use]
     pub fn in_round(self, round: u64) -> Self {
         self.with(words::ROUND, round)
     }
 
-    /// As it is, for at most this number of bytes.
+    /// Restricts the answer to this number of bytes.
     #[must_use]
     pub fn at_most(self, bytes: u64) -> Self {
         self.with(words::LIMIT, bytes)
@@ -150,7 +150,7 @@ view! {
         total: Option<u64> = |fields| fields.count(words::TOTAL);
         /// Why bytes are missing.
         missing: Option<&str> = |fields| fields.text(words::MISSING);
-        /// When a run that writes has written last.
+        /// When a running task wrote last.
         written_at: Option<Wall> = |fields| fields.moment(words::TIME);
         /// The bytes; none if they cannot be read.
         data: Vec<u8> = |fields| read_data(fields).unwrap_or_default();

@@ -25,7 +25,7 @@ pub fn query(selector: &Selector, wait: Option<Duration>) -> Ask<TaskView> {
     }
 }
 
-/// Rounded up, so that a rest of the time does not become 0.
+/// The time in milliseconds, rounded up, so that a short rest does not become 0.
 pub(in crate::wire) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }

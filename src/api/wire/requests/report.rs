@@ -29,15 +29,15 @@ pub struct Report {
     pub result: Option<RunResult>,
     /// The locations that the run of a step provides, in FINISHED, if it has succeeded or was told to finish early.
     pub provided: Option<Box<Provided>>,
-    /// What the run tells about how far it is, in RUNNING.
+    /// The progress that the run reports, in RUNNING.
     pub progress: Option<Box<Progress>>,
-    /// The list whose other tasks the agent will not start, if it has such a list.
+    /// The list of which the agent starts no more tasks, if there is one.
     pub let_go: Option<LetGo>,
     /// The longest time that the agent waits for its next task: an APPLY in the same message.
     pub wait: Option<Duration>,
 }
 
-/// The end of a list: the agent has started some of its tasks, in order, and starts no other one.
+/// The end of a list: the agent has started some of its tasks, in order, and starts no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LetGo {
     /// Number of the list.
@@ -46,8 +46,8 @@ pub struct LetGo {
     pub started: u32,
 }
 
-/// Most bytes of a report, if other messages have at most `message_bytes`. The text of [`Report::provided`] has no control
-/// characters, so that escapes within the message at most double it.
+/// Maximum bytes of a report, if other messages have at most `message_bytes`. The text of [`Report::provided`] has no control
+/// characters, so escapes at most double it.
 #[must_use]
 pub const fn bytes_max(message_bytes: usize) -> usize {
     message_bytes.saturating_add(2 * StepContext::PROVIDED_BYTES_MAX)
@@ -107,7 +107,7 @@ pub(in crate::wire) fn write(report: &Report, writer: &mut ObjectWriter<'_>) {
     writer.maybe(words::WAIT, report.wait.map(|wait| wait.as_millis()));
 }
 
-/// Writes which report is answered. A refusal is written before that.
+/// Writes which report the answer is for. A refusal is written before.
 pub(in crate::wire) fn write_answer(task: TaskId, round: Round, phase: Phase, writer: &mut ObjectWriter<'_>) {
     writer.text(words::TASK_ID, &task.to_string());
     writer.literal(words::ROUND, round);

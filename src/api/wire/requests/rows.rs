@@ -1,4 +1,5 @@
-//! TASK/ROWS: tasks as rows of a table for people, in pages: what they do, how they are and why, without their fields and outputs.
+//! TASK/ROWS: tasks as rows of a table for people, in pages. A row has the work of a task, its state and the reason of it, but
+//! not its fields and outputs.
 
 use std::time::Duration;
 
@@ -29,16 +30,16 @@ pub const TASK_ROWS: Kind = Kind::question("TASK/ROWS", |mut reader| {
 /// The fields of a [`Narrowing`].
 const NARROWING: [&str; 6] = [words::STATES, words::TEXT, words::SINCE, words::UNTIL, words::LETTERS, words::LONGER];
 
-/// The order of rows; without a key the newest task comes first.
+/// The order of rows. By default, the newest task comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Order {
-    /// The largest of this come first.
+    /// The rows with the largest value of this key come first.
     pub by: SortKey,
     /// The smallest come first instead.
     pub is_reversed: bool,
 }
 
-/// A row: a task with what its record alone does not say.
+/// A row: a task with data that its record does not contain.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskRow {
     /// The task.
@@ -89,10 +90,10 @@ impl Reader<'_> {
     }
 }
 
-/// What a client asks for besides equal fields.
+/// Conditions of a client beside equal fields, and the order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RowsAsk {
-    /// What narrows the rows down.
+    /// The conditions.
     pub narrowing: Narrowing,
     /// Their order.
     pub order: Order,
@@ -102,7 +103,7 @@ pub struct RowsAsk {
     pub agent: Option<String>,
 }
 
-/// Requests rows. The controller may return fewer than `limit`: request the next from there.
+/// Requests rows. The controller may return fewer than `limit`: request the next page from there.
 #[must_use]
 pub fn rows(selector: &Selector, wanted: &RowsAsk, offset: u64, limit: u64) -> Ask<Rows> {
     let RowsAsk { narrowing, order, tool, agent } = wanted;
@@ -213,7 +214,7 @@ view! {
         finished_at: Option<Wall> = |fields| fields.moment(words::FINISH_TIME);
         /// The agent that has or had it.
         agent: &str = |fields| fields.text(words::AGENT_ID).unwrap_or_default();
-        /// The address of the machine of its agent, if that is another one than the controller's.
+        /// The address of its agent's machine, if that is not the controller's.
         host: &str = |fields| fields.text(words::AGENT_IP).unwrap_or_default();
         /// Its job.
         job: &str = |fields| fields.text(words::JOB).unwrap_or_default();
@@ -233,7 +234,7 @@ view! {
 }
 
 impl RowView {
-    /// Its state; that of a waiting task for a word that is not known.
+    /// Its state. An unknown word counts as the state of a waiting task.
     #[must_use]
     pub fn state(&self) -> ShownState {
         let outcome = self.outcome().and_then(words::round_outcome_of);

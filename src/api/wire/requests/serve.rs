@@ -1,6 +1,5 @@
-//! AGENT/SERVE: an agent offers the outputs of its runs. The request stays parked until the controller wants a part, which
-//! is the answer; the part comes back with the next AGENT/SERVE. So an agent needs no port, and is asked for one part at a
-//! time.
+//! AGENT/SERVE: an agent offers the outputs of its runs. The request stays parked until the controller wants a part. The answer
+//! names the part, and the next AGENT/SERVE contains it. So an agent needs no port, and is asked for one part at a time.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,7 +17,7 @@ pub const AGENT_SERVE: Kind = Kind::of_agents("AGENT/SERVE", |reader| Ok(FromAge
 pub enum Served {
     /// Only the offer.
     Offer,
-    /// The answer to the wanted part of this number.
+    /// The answer to [`Wanted::ask`] with this number.
     Part(u64, Part),
     /// A watched output has grown.
     Grown(OutputId),
@@ -27,9 +26,10 @@ pub enum Served {
 /// The answer of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Of a run that writes.
+    /// A part of a run that goes on.
     Live {
-        /// The bytes. None, if the output is not longer than the wanted offset: then it is watched, if that was wanted.
+        /// The bytes. They are empty if the output is not longer than the wanted offset. The agent then watches it, if
+        /// [`Wanted::watch`] is set.
         data: Vec<u8>,
         /// The present length of the output.
         size: u64,
@@ -38,13 +38,13 @@ pub enum Part {
         /// When the output was written to last, by the clock of the agent, if there are bytes.
         written: Option<Wall>,
     },
-    /// Of a run that has ended.
+    /// A part of a run that has ended.
     Kept {
         /// The bytes.
         data: Vec<u8>,
         /// The number of bytes that were kept, from the first.
         kept: u64,
-        /// Why the rest was not.
+        /// Why the rest was not kept.
         cut: Option<String>,
     },
     /// The agent does not have the output, for this reason.
@@ -178,7 +178,7 @@ pub(super) fn write_data(data: &[u8], writer: &mut ObjectWriter<'_>) {
     }
 }
 
-/// Reads bytes as written by [`write_data`]; `None` if there are none, or none that can be read.
+/// Reads bytes as written by [`write_data`]; `None` if they are missing or invalid.
 pub(super) fn read_data(fields: &Fields) -> Option<Vec<u8>> {
     match fields.text(words::TEXT) {
         Some(text) => Some(text.as_bytes().to_vec()),

@@ -24,7 +24,7 @@ pub struct AgentCounts {
     pub free: usize,
     /// Agents with a task.
     pub busy: usize,
-    /// Agents that have been silent for two heartbeat intervals.
+    /// Agents that have been silent for `AGENT_LOST_AFTER`, by default two heartbeat intervals.
     pub lost: usize,
 }
 
@@ -47,7 +47,7 @@ view! {
         counts: TaskCounts = |fields| TaskCounts::of(fields);
         /// The end of the pause, if a client has paused the service: no task starts until then.
         paused_until: Option<Wall> = |fields| fields.moment(words::PAUSED_UNTIL);
-        /// A sentence about its health, if that is not good.
+        /// A sentence about its health, if it is not good.
         warning: Option<&str> = |fields| fields.text(words::WARNING);
     }
 }

@@ -1,8 +1,9 @@
-//! SERVICE/STATUS: everything that the screens of a service show, in one answer; and with a cursor, only what has changed since.
+//! SERVICE/STATUS: everything that the screens of a service show, in one answer, or with a cursor only the changes.
 //!
-//! The answer has parts, each called by its kind, a blank and a name. The controller numbers the changes of its parts. A reader that
-//! sends the cursor of its last answer gets the parts that have changed since, and null for each that is gone; with a time, the answer
-//! waits for a change. A cursor of another start, or one that is too old, is answered with everything.
+//! The answer has parts. The key of a part is its kind, a blank and a name. The controller numbers the changes of its parts. A
+//! reader that sends the cursor of its last answer gets the parts that have changed since then, and null for each removed part.
+//! With a time, the answer waits for a change. If the cursor is too old, or from another start of the controller, the answer has
+//! everything.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -29,7 +30,7 @@ pub const SERVICE_STATUS: Kind = Kind::question("SERVICE/STATUS", |reader| {
     Ok(Request::Status(StatusAsk { cursor, wait: reader.wait()? }))
 });
 
-/// What a reader has of the state of the service.
+/// A request for the state of the service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StatusAsk {
     /// The cursor of its last answer.
@@ -76,15 +77,15 @@ pub enum Part {
     Changes(u64),
     /// The ends of the last minutes, the oldest first.
     Pace(Vec<PaceStep>),
-    /// What an operator has to look at, with its place among the problems: the gravest is the first.
+    /// A problem for the operator, with its rank: the gravest is the first.
     Problem(usize, Problem),
     /// A lost agent, and when it was heard last.
     Lost(AgentId, Wall),
     /// One of the newest jobs that have not ended.
     Job(JobView),
-    /// One of the tasks that have run longest beyond what is usual.
+    /// One of the tasks that exceed their usual run time most.
     Running(Box<TaskRow>),
-    /// Why tasks wait, and how many wait for that, with its place: the most frequent is the first.
+    /// A reason why tasks wait, with its rank and the number of these tasks: the most frequent is the first.
     Waiting(usize, String, usize),
     /// One of the last failures.
     Failed(Box<TaskRow>),
@@ -96,7 +97,7 @@ pub enum Part {
     Incident(u64, Incident),
 }
 
-/// A queue that this controller leads, and others may lead after it.
+/// A queue that this controller leads, and that another controller may lead later.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueView {
     /// The server.
@@ -105,11 +106,11 @@ pub struct QueueView {
     pub since: Wall,
     /// The homes that wait to lead.
     pub standbys: Vec<String>,
-    /// What an accepted task survives.
+    /// The failures that an accepted task survives, as text.
     pub survives: String,
 }
 
-/// The ends in a step of time.
+/// The tasks that finished in one step of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PaceStep {
     /// The number of tasks that have finished.
@@ -121,16 +122,16 @@ pub struct PaceStep {
 /// Seconds of a step of the pace.
 pub const PACE_STEP: u64 = 5;
 
-/// What an operator has to look at.
+/// A problem that needs the attention of an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// A sentence.
     pub text: String,
-    /// A command that shows more of it, or ends it.
+    /// A command that shows more about it, or solves it.
     pub hint: String,
     /// Since when, if that is known.
     pub since: Option<Wall>,
-    /// The id of a task that it is about, for example.
+    /// The id of a task as an example of the problem.
     pub task: Option<String>,
 }
 
@@ -174,7 +175,7 @@ impl Part {
         }
     }
 
-    /// The task that it shows, if it is about one.
+    /// The row of its task, if it shows one.
     pub(in crate::wire) fn row(&mut self) -> Option<&mut TaskRow> {
         match self {
             Self::Running(row) | Self::Failed(row) => Some(row),
@@ -262,7 +263,7 @@ pub fn status() -> Ask<Status> {
     })
 }
 
-/// Requests what has changed since an answer. The next answer waits for a change as long as `wait`.
+/// Requests the changes since an answer. The next answer waits for a change, at most for `wait`.
 #[must_use]
 pub fn changes(followed: &Followed, wait: Duration) -> Ask<Changes> {
     let ask = Ask::new(SERVICE_STATUS.word, decode);
@@ -292,7 +293,7 @@ pub struct Followed {
 }
 
 impl Followed {
-    /// Learns an answer.
+    /// Applies the changes in an answer.
     pub fn apply(&mut self, Changes { head, parts }: Changes) {
         if head.get(words::WHOLE) != Some(&Scalar::Bool(false)) {
             self.parts.clear();
@@ -358,13 +359,13 @@ pub struct Status {
     pub changes: u64,
     /// The ends of the last minutes, the oldest first.
     pub pace: Vec<PaceStep>,
-    /// What an operator has to look at, the gravest first.
+    /// The problems for the operator, the gravest first.
     pub problems: Vec<Problem>,
     /// The newest jobs that have not ended.
     pub jobs: Vec<JobAnswer>,
-    /// The tasks that have run longest beyond what is usual.
+    /// The tasks that exceed their usual run time most.
     pub running: Vec<RowView>,
-    /// Why tasks wait, and how many wait for that; the most frequent first.
+    /// The reasons why tasks wait, each with the number of tasks, the most frequent first.
     pub waiting: Vec<(String, u64)>,
     /// The last failures, newest first.
     pub failed: Vec<RowView>,
@@ -412,7 +413,7 @@ impl Status {
 }
 
 impl Status {
-    /// Brings everything into the order of the screens; the answers come in pieces.
+    /// Sorts everything in the order of the screens, because answers arrive in pieces.
     fn sort(&mut self) {
         let now = self.now;
         let ran = |row: &RowView| row.run_at().map(|at| now.since(at)).unwrap_or_default();
@@ -425,7 +426,7 @@ impl Status {
     }
 }
 
-/// A name with its number as a number: `waiting 10` comes after `waiting 9`.
+/// Splits off the number of a name, so that `waiting 10` comes after `waiting 9`.
 fn numbered(name: &str) -> (&str, Option<u64>, &str) {
     let (kind, rest) = name.split_once(' ').unwrap_or((name, ""));
     (kind, rest.parse().ok(), rest)

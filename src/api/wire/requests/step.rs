@@ -1,4 +1,4 @@
-//! STEP/PROVIDING and STEP/COMPLETE: a task hands a location on while it runs; a step ends early.
+//! STEP/PROVIDING and STEP/COMPLETE: a running task passes a location on, and a step ends early.
 
 use std::sync::Arc;
 

@@ -15,8 +15,8 @@ use base::{
     ToolName,
 };
 
-/// The folder for inputs of senders that may not send commands, in the folder in which the run starts. No interpreter looks for
-/// programs there.
+/// The folder for inputs of senders that may not send commands, in the folder in which the run starts. No interpreter searches it
+/// for programs.
 pub const IN_FOLDER: &str = "in";
 
 /// Submits a task.
@@ -43,9 +43,10 @@ pub struct Submit {
     pub relations: Option<Arc<Relations>>,
     /// The files that travel with it, if it names any.
     pub files: Option<Arc<TaskFiles>>,
-    /// Whether the submit is refused if its tool is certain to be nowhere. It is not among the fields: it concerns the submit alone.
+    /// Whether the submit is refused if certainly no agent has its tool. It is not one of `fields`, because it concerns only the
+    /// submit.
     pub requires_tool: bool,
-    /// How long the answer may wait for the end of the task. It is not among the fields either.
+    /// How long the answer may wait for the end of the task. It is not one of `fields` either.
     pub wait: Option<Duration>,
     /// Whether its sender may send commands.
     pub is_trusted: bool,
@@ -57,7 +58,7 @@ pub struct Submit {
 }
 
 impl Submit {
-    /// Removes the parent, which is unknown.
+    /// Removes the parent, because it is unknown.
     pub fn forget_parent(&mut self) {
         self.parent = None;
         self.fields.remove(words::FATHER_ID);
@@ -73,10 +74,10 @@ impl Submit {
         self.tool.is_source() && source::is_unchecked(&self.fields)
     }
 
-    /// Puts the inputs into a folder of their own, except those that are expected where they are. Whether any was moved.
+    /// Moves the inputs into [`IN_FOLDER`], except those that the tool expects in their place. True if any was moved.
     ///
     /// # Errors
-    /// When the places of two of them are the same then, or a place is too long.
+    /// When two inputs then have the same place, or a place is too long.
     pub fn confine_inputs(&mut self, is_expected: impl Fn(&FileName) -> bool) -> Result<bool, Refusal> {
         let Some(files) = &self.files else { return Ok(false) };
         let stays = |name: &FileName| is_expected(name) || name.parts().next().is_some_and(|part| part == IN_FOLDER);
@@ -189,7 +190,7 @@ fn tool(fields: &Fields) -> Result<ToolName, Refusal> {
     }
 }
 
-/// Whether a name has the form of the service's fields, but a submit has no such field.
+/// Whether a name has the form of a service's field, but is not a field of a submit.
 fn is_unknown(name: &str) -> bool {
     const KNOWN: [&str; 11] = [
         words::OPERATION,
@@ -257,7 +258,7 @@ impl Submission {
         Self { tool: Some(tool.into()), ..Self::default() }
     }
 
-    /// The submit is refused if no agent has the tool; otherwise such a task is accepted, and ends with -129.
+    /// Makes the controller refuse the submit if no agent has the tool. Otherwise it accepts the task, which then ends with -129.
     #[must_use]
     pub fn requiring_tool(self) -> Self {
         self.with(words::REQUIRE_TOOL, true)
@@ -282,8 +283,8 @@ impl Submission {
         self
     }
 
-    /// Lets the agent fetch the program from this source, with this SHA-256 in hexadecimal digits and this text behind run.sh in the
-    /// line for the shell, if they are given.
+    /// Lets the agent fetch the program from this source. `sha256` is in hexadecimal digits. `input` stands behind run.sh in the
+    /// line for the shell.
     #[must_use]
     pub fn fetched(self, source: &str, sha256: Option<&str>, input: Option<&[u8]>) -> Self {
         let sha256 = sha256.map(|sha256| (words::SOURCE_SHA256, sha256.to_owned()));
@@ -297,7 +298,7 @@ impl Submission {
         self.with(words::STDIN, text.into())
     }
 
-    /// Names the socket at which the standard streams of a command are given.
+    /// Names the socket through which the client passes the standard streams of a command.
     #[must_use]
     pub fn streaming(self, name: impl Into<String>) -> Self {
         self.with(words::STREAMS, name.into())
@@ -373,7 +374,7 @@ impl From<Fields> for Submitted {
     }
 }
 
-/// Writes an accepted task as a query does, when its submit has waited for its end.
+/// Writes an accepted task in the form of a query, for a submit that has waited for its end.
 pub(in crate::wire) fn write_called(
     record: &TaskRecord,
     warning: Option<&str>,

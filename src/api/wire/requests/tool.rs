@@ -1,8 +1,8 @@
 //! TOOL/PUT, TOOL/LIST, TOOL/SHOW, TOOL/REMOVE, TOOL/LOG and TOOL/GET: the archives of tools that the controller holds.
 //!
-//! A client pushes an archive in parts, each with the digest of the whole; a part that does not begin where the earlier ones
-//! end is not written, and the answer says where they end. So a push that was interrupted goes on, and one of an archive
-//! that the controller holds sends no byte of it. An agent fetches a version in parts by its digest.
+//! A client pushes an archive in parts, each with the digest of the whole. A part that does not begin at the end of the earlier
+//! ones is not written, and the answer tells where they end. So an interrupted push continues, and an archive that the controller
+//! already holds is not sent at all. An agent fetches a version in parts, by its digest.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub const TOOL_PUT: Kind = Kind::order("TOOL/PUT", |reader| Ok(Request::ToolPut(
 /// The tools that the controller holds, in pages.
 pub const TOOL_LIST: Kind = Kind::question("TOOL/LIST", |mut reader| Ok(Request::ToolList(reader.page()?)));
 
-/// Everything about one of them.
+/// Everything about one tool.
 pub const TOOL_SHOW: Kind = Kind::question("TOOL/SHOW", |reader| Ok(Request::ToolShow(reader.tool()?)));
 
 /// Removes a pushed tool.
@@ -36,13 +36,13 @@ pub const TOOL_LOG: Kind = Kind::question("TOOL/LOG", |reader| Ok(Request::ToolL
 /// An agent asks for a part of a version.
 pub const TOOL_GET: Kind = Kind::of_agents("TOOL/GET", |reader| Ok(FromAgent::ToolGet(reader.tool_get()?)));
 
-/// Bytes of the name of a person in the log of a tool.
+/// Maximum bytes of the name of a person in the log of a tool.
 const PERSON_BYTES_MAX: usize = 300;
 
-/// A part of an archive that is pushed.
+/// A part of an archive during a push.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolPut {
-    /// The name that will stand for the archive.
+    /// The name that the archive will have.
     pub tool: ToolName,
     /// The digest of the whole archive.
     pub digest: ToolDigest,
@@ -63,7 +63,7 @@ pub struct ToolGet {
     pub digest: ToolDigest,
     /// The first byte.
     pub offset: u64,
-    /// Whether the bytes that the agent has received before were not those of the version.
+    /// Whether the bytes that the agent received before did not match the digest.
     pub is_doubted: bool,
 }
 
@@ -76,7 +76,7 @@ pub struct ToolPart {
     pub offset: u64,
     /// Bytes of the whole version.
     pub total: u64,
-    /// The bytes in base 64: encoded by the thread that has read them.
+    /// The bytes in base 64, encoded by the thread that has read them.
     pub text: Arc<str>,
 }
 
@@ -102,19 +102,19 @@ pub struct ToolLogRow {
     pub at: Wall,
     /// The name.
     pub tool: ToolName,
-    /// The version that the name stands for since then; `None` if it was removed.
+    /// The version that the name has had since then; `None` if it was removed.
     pub digest: Option<ToolDigest>,
     /// Bytes of that version.
     pub size: u64,
     /// The person, or the folder.
     pub by: Arc<str>,
-    /// Whether it is a change of the controller's own tools folder, and not of the pushed names.
+    /// Whether it is a change of the controller's own tools folder, and not of a pushed name.
     pub is_of_folder: bool,
 }
 
 impl ToolLogRow {
-    /// The entry as a line of a file, without its end. A version that knows only pushed names skips a change of the folder, because
-    /// its name is under another key.
+    /// The entry as a line of a file, without the line end. The name in a change of the folder has another key, so that programs
+    /// that only know pushed names skip the line.
     #[must_use]
     pub fn encode(&self) -> String {
         let mut out = Vec::new();
@@ -168,9 +168,9 @@ pub struct ToolView {
     pub fetching: usize,
     /// Number of unfinished tasks that have pinned any version of it.
     pub pinned: usize,
-    /// Whether the store has lost this version, or other bytes in its place.
+    /// Whether the store has lost this version, or has other bytes in its place.
     pub is_damaged: bool,
-    /// Its files, if they were asked for.
+    /// Its files, if they were requested.
     pub files: Vec<ToolFile>,
 }
 
@@ -192,7 +192,7 @@ impl Reader<'_> {
         said.chars().map(|c| if is_harmful(c) { ' ' } else { c }).take(PERSON_BYTES_MAX).collect::<String>().into()
     }
 
-    /// A part that is put: the bytes of the whole, the place of the part in it, and its bytes.
+    /// Reads a part: the size of the whole, the offset of the part in it, and its bytes.
     pub(super) fn part(&self) -> Result<(u64, u64, Vec<u8>), Refusal> {
         let total = self.number(words::TOTAL)?.unwrap_or_default();
         let unreadable = || bad(words::BASE64, &Scalar::Text(String::new()), "bytes in base 64");
@@ -349,11 +349,11 @@ view! {
     ToolRow {
         /// Its name.
         name: &str = |fields| fields.text(words::OPERATION).unwrap_or_default();
-        /// The version; an empty text in an entry of the log that says that it was removed.
+        /// The version; an empty text in a log entry about its removal.
         digest: &str = |fields| fields.text(words::TOOL_DIGEST).unwrap_or_default();
         /// Bytes of the archive.
         size: u64 = |fields| fields.count(words::BYTES).unwrap_or_default();
-        /// Since when the name stands for this version.
+        /// Since when the name has this version.
         since: Option<Wall> = |fields| fields.moment(words::SINCE);
         /// The person, or the folder.
         by: &str = |fields| fields.text(words::BY).unwrap_or_default();

@@ -9,7 +9,7 @@ use base::{
     TaskState, Wall, json, words,
 };
 
-/// The rounds of a task that have ended and that its record still has, oldest first, each with the moment of its end.
+/// The ended rounds of a task that are still in its record, oldest first, each with the moment of its end.
 pub fn ended_rounds(record: &TaskRecord) -> impl Iterator<Item = (Round, Wall)> {
     let past = record.past.iter().map(|past| (past.round, past.at));
     past.chain(ended_at(record).map(|at| (record.round, at)))
@@ -28,7 +28,7 @@ pub fn newest(record: &TaskRecord) -> Option<FinishedRound<'_>> {
     finished_round(record, round)
 }
 
-/// A round that has ended; `None` if the record does not have it.
+/// An ended round; `None` if it is not in the record.
 #[must_use]
 pub fn finished_round(record: &TaskRecord, round: Round) -> Option<FinishedRound<'_>> {
     if let TaskState::Finished { at, outcome, run } = &record.state
@@ -45,7 +45,8 @@ pub fn finished_round(record: &TaskRecord, round: Round) -> Option<FinishedRound
     Some(row(record, round, &end))
 }
 
-/// A round that a client's retry followed was the last one of its task before, and its record does not say how that ended.
+/// The outcome of a past round. For a round before a client's retry, the record only has the result: the outcome follows from
+/// that.
 fn outcome_of(end: RoundEnd, result: Option<&RunResult>) -> RoundOutcome {
     match (end, result) {
         (RoundEnd::Failed, _) => RoundOutcome::Ended(Outcome::Failed),
@@ -112,7 +113,7 @@ fn command_of(record: &TaskRecord) -> Cow<'static, str> {
     bounded(Cow::Owned(command::shown(&fields).unwrap_or_default()), FinishedRound::TEXT_BYTES_MAX)
 }
 
-/// The line that says most about an end without success.
+/// The most informative line about an end without success.
 fn line_of<'a>(record: &TaskRecord, end: &End<'a>) -> Cow<'a, str> {
     if end.outcome == RoundOutcome::Ended(Outcome::Succeeded) {
         return Cow::Borrowed("");

@@ -1,4 +1,4 @@
-//! The end of a task as a flat object: what a client needs that reads many of them.
+//! The end of a task as a flat object, for clients that read many ends.
 
 use super::{FIELDS, HEAD_FIELDS, write_field, write_fields};
 use crate::wire::command::WORK;
@@ -21,7 +21,7 @@ const OF_AN_END: [&str; 12] = [
     words::STDERR_BYTES,
 ];
 
-/// Writes the end of a task into an open object: its work and its result, without the surroundings that it was submitted with.
+/// Writes the end of a task into an open object: its work and its result, but not its other submitted fields.
 pub(in crate::wire) fn write_end(record: &TaskRecord, out: &mut ObjectWriter<'_>) {
     let (head, tail) = FIELDS.split_at(HEAD_FIELDS);
     write_fields(head, record, out);

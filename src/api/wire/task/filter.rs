@@ -1,4 +1,4 @@
-//! Which tasks a request selects by their fields.
+//! The tasks that a request selects by their fields.
 
 use super::FIELDS;
 use base::{Fields, JobName, Scalar, TaskId, TaskRecord, json, words};
@@ -8,7 +8,7 @@ use base::{Fields, JobName, Scalar, TaskId, TaskRecord, json, words};
 pub struct Filter {
     fields: Vec<FilterField>,
     before: Option<TaskId>,
-    /// The number of fields that are looked for among the submitted ones.
+    /// The number of wanted fields that are searched among the submitted ones.
     searched: usize,
 }
 
@@ -34,13 +34,14 @@ impl Filter {
         Self { fields: fields.iter().map(wanted).collect(), before: None, searched }
     }
 
-    /// The same, for tasks older than this one only: the next page of a list begins there, whatever has been added or removed.
+    /// Restricts the filter to tasks that are older than this one. So the next page of a list begins at the right place, even if
+    /// tasks were added or removed.
     #[must_use]
     pub fn older_than(self, before: Option<TaskId>) -> Self {
         Self { before, ..self }
     }
 
-    /// The task than which a match is older, if the filter names one.
+    /// The task that a match must be older than, if there is one.
     #[must_use]
     pub const fn before(&self) -> Option<TaskId> {
         self.before
@@ -59,7 +60,7 @@ impl Filter {
         Some(wanted.value.as_text().and_then(|text| text.parse().ok()))
     }
 
-    /// The id or given id that a match must have, for people: as it was sent.
+    /// The id or given id that a match must have, as it was sent: for people.
     #[must_use]
     pub fn shown_id(&self) -> String {
         let named = |name| self.fields.iter().find(|wanted| wanted.name == name);
@@ -87,7 +88,7 @@ impl Filter {
         JobName::new(wanted.value.as_text()?).ok()
     }
 
-    /// The bytes of a task that a match may have to read: its submitted fields, once for each wanted one that is among them.
+    /// The bytes of a task that a match may have to read: its submitted fields, once for each field that is searched among them.
     #[must_use]
     pub fn searched_bytes(&self, record: &TaskRecord) -> usize {
         self.searched * record.submitted.len()

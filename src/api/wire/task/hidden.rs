@@ -1,4 +1,4 @@
-//! The tasks of commands as they are shown to a sender without [`base::Right::Commands`].
+//! Hides the tasks of commands from a sender without [`base::Right::Commands`].
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::{json, words};
 use crate::wire::command;
 use base::{RunResult, TaskRecord, TaskState};
 
-/// Whether a task has text for a shell: a command, or the input of a program that is fetched.
+/// Whether a task has text for a shell: a command, or the input of a fetched program.
 #[must_use]
 pub fn has_command(record: &TaskRecord) -> bool {
     let has_input = || INPUTS.into_iter().any(|name| json::member(&record.submitted, name).is_some());
@@ -33,7 +33,7 @@ pub fn hide_command(record: &mut TaskRecord) {
         | TaskState::Preparing(_)
         | TaskState::Finished { run: None, .. } => None,
         TaskState::Running(run) => {
-            // Its text is one of the run.
+            // The text in the progress comes from the command.
             run.progress = None;
             None
         }

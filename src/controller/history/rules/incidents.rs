@@ -1,4 +1,4 @@
-//! The incidents that are kept: a number of each kind in a minute, and the number of the others.
+//! The incidents that are kept: a limited number of each kind in a minute, and the number of the others.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use base::{Incident, IncidentKind, Mono, Now};
 /// The time in which incidents of one kind are counted.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Incidents of one kind that are kept in that time: enough to see what happens, too few to fill a disk.
+/// Maximum number of incidents of one kind that are kept in that time: enough to see what happens, too few to fill a disk.
 const KEPT_MAX: u64 = 20;
 
 /// The incidents of a kind in its present minute.

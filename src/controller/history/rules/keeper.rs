@@ -9,18 +9,18 @@ use super::incidents::Incidents;
 use base::journal::{Journal, LogLine};
 use base::{FinishedRound, Incident, IncidentKind, Mono, Now, Wall};
 
-/// How long a row may wait for others: a transaction costs as much as hundreds of rows. A row that was not written when a
-/// controller is killed is made again from the store.
+/// How long a row may wait for others: a transaction costs as much as hundreds of rows. If a controller is killed before it has
+/// written a row, the next one makes the row again from the store.
 const FILL_TIME: Duration = Duration::from_secs(2);
 
-/// Rounds of a day that do not wait for others.
+/// With this many rounds, a day does not wait for more.
 const BATCH_ROUNDS: usize = 4096;
 
 /// How long a write that failed is not tried again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Rows that may wait while nothing can be written: about 80 MB. Further ones are counted; the store still has their tasks, so
-/// that the next start of the controller makes them again.
+/// Maximum number of rows that wait while nothing can be written: about 80 MB. Further ones are counted; the store still has their
+/// tasks, so the next start of the controller makes them again.
 const ROUNDS_MAX: u64 = 200_000;
 
 const MICROS_OF_A_DAY: u64 = 86_400_000_000;
@@ -123,7 +123,7 @@ struct Trouble {
 }
 
 impl Keeper {
-    /// Keeps so many days.
+    /// A keeper of this many days.
     #[must_use]
     pub fn new(keep_days: u32) -> Self {
         Self {
@@ -153,7 +153,7 @@ impl Keeper {
         self.due = Some(self.due.map_or(due, |before| before.min(due)));
     }
 
-    /// So many rounds are not written before the next start of the controller.
+    /// This many rounds are not written before the next start of the controller.
     pub fn handle_overflow(&mut self, now: Now, rounds: u64, why: &str) {
         let trouble = self.trouble.get_or_insert_with(|| {
             self.journal
@@ -235,7 +235,7 @@ impl Keeper {
         }
     }
 
-    /// They cannot be written; it is tried again.
+    /// The rows cannot be written; it is tried again.
     pub fn handle_trouble(&mut self, now: Now, why: &str) {
         let retry_at = now.mono + RETRY_INTERVAL;
         if let Some(trouble) = &mut self.trouble {

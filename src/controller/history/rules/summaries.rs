@@ -6,7 +6,7 @@ use std::time::Duration;
 use api::wire::requests::history::{GroupKey, GroupSummary};
 use base::{Distribution, RoundOutcome};
 
-/// Groups of one answer, with some kilobytes each.
+/// Maximum number of groups in one answer, with some kilobytes each.
 const GROUPS_MAX: usize = 20_000;
 
 const PERCENTS: [u64; 3] = [50, 90, 99];
@@ -29,13 +29,13 @@ struct Group {
 #[derive(Debug, Default)]
 pub struct Summaries {
     groups: Vec<Group>,
-    /// Their positions, by the bytes of the values.
+    /// The positions of the groups, by the bytes of their values.
     positions: HashMap<Box<[u8]>, usize>,
 }
 
 impl Summaries {
-    /// Counts a round. `key` are the bytes of the values that the rounds of a group share, and `shared` makes these values when they
-    /// occur for the first time.
+    /// Counts a round. `key` has the bytes of the values that the rounds of a group share, and `shared` makes these values when
+    /// they occur for the first time.
     ///
     /// # Errors
     /// When there are too many groups.
@@ -77,7 +77,7 @@ impl Summaries {
         self.groups.is_empty()
     }
 
-    /// The groups behind the first ones, in the order of the values of `by`.
+    /// The groups after the first `skipped` ones, in the order of the values of `by`.
     #[must_use]
     pub fn into_page(mut self, by: &[GroupKey], skipped: usize, len: usize) -> Vec<GroupSummary> {
         self.groups.sort_unstable_by(|one, other| one.shared.cmp(&other.shared));

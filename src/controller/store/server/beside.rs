@@ -1,4 +1,4 @@
-//! The sessions of a leader beside that of its commits: for its files, and for its lease while it begins.
+//! The sessions of a leader besides the one for its commits: for its files, and for its lease while it starts.
 
 use std::io;
 use std::sync::mpsc::{Sender, channel};
@@ -19,11 +19,12 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Those of a queue that this home leads in this epoch, or of one to read from.
+    /// The files of a queue that this home leads in this epoch; without an epoch, of a queue that it only reads.
     pub(super) fn open(server: &StoreServer, epoch: Option<Epoch>, home: String) -> Result<Self, pgstore::Error> {
         let mut session = Session::open(server.clone())?;
         if epoch.is_some() {
-            // An earlier leader was ended before it had sent the others. The present one may be sending.
+            // These parts are from an earlier leader that ended before it had sent the others. Only the leader removes them,
+            // because it knows that it is not sending.
             session.remove_loose_parts()?;
         }
         Ok(Self { session, epoch: epoch.unwrap_or_default(), home })

@@ -12,7 +12,7 @@ use base::Epoch;
 use pgstore::{Batch, Claim};
 use proc::clock;
 
-/// Tasks in one commit of a copy.
+/// Maximum number of tasks in one commit of a copy.
 const COPIED_AT_ONCE: usize = 2_000;
 
 impl ServerStore {
@@ -25,7 +25,7 @@ impl ServerStore {
         self.rows_beside_leader()
     }
 
-    /// Ends this queue, of which a copy counts from now on.
+    /// Ends this queue: from now on, its copy counts.
     ///
     /// # Errors
     /// When the server does not answer.
@@ -94,7 +94,7 @@ impl ServerStore {
         })
     }
 
-    /// Leads while rows are copied. A new queue continues the epochs of the one that it is a copy of.
+    /// Leads while rows are copied. A new queue continues the epochs of the queue that it copies.
     fn lead_for_copy(&mut self, state_dir: &Path, before: Option<Epoch>) -> Result<(), StoreError> {
         let first = before.map(|Epoch { service, number }| Epoch { service, number: number + 1 });
         let owner = self.owner(state_dir);
@@ -110,7 +110,8 @@ impl ServerStore {
     }
 }
 
-/// Refuses a server for a home whose own file has a queue that was not copied, such as a restored one: it would be forgotten.
+/// Refuses a server for a home whose own file has a queue that was not copied, such as a restored one: that queue would be
+/// forgotten.
 pub(super) fn check_left(state_dir: &Path, place: &str) -> Result<(), StoreError> {
     let path = state_dir.join(FILE);
     if path.exists() && !moved(&path).exists() {

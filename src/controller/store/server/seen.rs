@@ -1,5 +1,5 @@
-//! How far a home has seen its queue: a line in STATE_DIR that each commit overwrites. It is not synced: it survives the controller, and
-//! what a power failure of this machine takes from it only makes the home less strict.
+//! How far a home has seen its queue: a line in STATE_DIR that each commit overwrites. The line is not synced. It survives the
+//! controller, and its loss in a power failure of this machine only makes the home less strict.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
@@ -14,12 +14,12 @@ const FILE: &str = "postgresql.seen";
 #[derive(Debug)]
 pub(super) struct SeenFile {
     path: PathBuf,
-    /// Made with the first line: to look at a queue leaves nothing.
+    /// Made with the first line, so that a mere look at a queue leaves nothing behind.
     file: Option<File>,
 }
 
 impl SeenFile {
-    /// The file of a folder, and what it says.
+    /// The file of a folder, and its content.
     pub(super) fn of(state_dir: &Path) -> (Self, Option<Seen>) {
         let path = state_dir.join(FILE);
         let seen = fs::read_to_string(&path).ok().as_deref().and_then(parse);

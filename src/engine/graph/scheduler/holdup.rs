@@ -1,4 +1,4 @@
-//! What holds a step up: the first neighbour in the way of its next transition.
+//! The reason that holds a step up: the first neighbour in the way of its next transition.
 
 use super::Scheduler;
 use crate::graph::plan::InputId;
@@ -6,7 +6,7 @@ use crate::graph::slots::Slots;
 use base::{StepHoldup, StepIndex, StepState};
 
 impl Scheduler {
-    /// What keeps a step from its next state; `None` for one that is COMPLETED.
+    /// The reason that keeps a step from its next state; `None` if it is COMPLETED.
     #[must_use]
     pub fn holdup(&self, step: StepIndex) -> Option<StepHoldup> {
         let run = &self.steps[step.at()];

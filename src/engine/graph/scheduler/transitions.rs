@@ -109,7 +109,7 @@ impl Scheduler {
         }
     }
 
-    /// Completes a step whose tasks have ended, if it gets no more of them.
+    /// Completes a step whose tasks have ended, if no more of them can start.
     fn complete(&mut self, step: StepIndex) {
         let run = &self.steps[step.at()];
         let may_get_more = run.neighbours.main_open > 0 && !run.is_cut_short;
@@ -119,7 +119,7 @@ impl Scheduler {
         }
     }
 
-    /// An output on which no task has announced anything has an empty partition for each task that has run.
+    /// An output on which no task has announced anything gets an empty partition for each task that has run.
     fn set_completed(&mut self, step: StepIndex) {
         let unprovided: Vec<u32> = self.steps[step.at()].unprovided().collect();
         for output in unprovided {
@@ -255,7 +255,7 @@ impl Scheduler {
         }
     }
 
-    /// A connection is looked at.
+    /// Counts a look at a connection.
     const fn look(&mut self) {
         #[cfg(test)]
         {
@@ -264,7 +264,7 @@ impl Scheduler {
     }
 }
 
-/// Takes one off. True if that was the last one.
+/// Subtracts one. True if that was the last one.
 const fn count_down(count: &mut u32) -> bool {
     *count -= 1;
     *count == 0

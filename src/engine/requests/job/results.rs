@@ -1,4 +1,4 @@
-//! JOB/RESULTS: the ends of the tasks of a job behind a cursor, at once or when there are some.
+//! JOB/RESULTS: the ends of the tasks of a job after a cursor, at once or when there are some.
 //!
 //! A reader that waits gets the ends of a turn together. If the tasks had to queue, ends are gathered for a few milliseconds
 //! ([`batch_delay`]); the end of the last task of the job is told at once.
@@ -13,7 +13,7 @@ use api::wire::requests::job::results::{Cursor, EndRow, EndRows, ResultsAsk};
 use base::{JobName, Now, Phase, TaskId};
 
 impl Controller {
-    /// The ends behind a cursor, or, with a time, parks the request until there are some.
+    /// The ends after a cursor, or, with a time, parks the request until there are some.
     pub(in crate::requests) fn job_results(&mut self, now: Now, ticket: Ticket, ask: ResultsAsk) -> Answer {
         let ResultsAsk { job, cursor, limit, wait, early } = ask;
         let Some(cursor) = cursor else {
@@ -47,13 +47,13 @@ impl Controller {
         answer
     }
 
-    /// The ends behind a cursor.
+    /// The ends after a cursor.
     pub(crate) fn results_reply(&self, job: &JobName, cursor: Cursor, limit: usize, early: bool) -> Reply {
         let (mut rows, mut next, mut seen) = (Vec::new(), cursor, BTreeSet::new());
         for (task, position) in self.relations.end_logs.ends_from(job, cursor).take(limit) {
             next.position = position;
             let record = self.tasks.get(task);
-            // One that was retried ends again; a task that has ended twice is shown once.
+            // A task that was retried ends again; a task that has ended twice is shown once.
             if record.is_none_or(|record| record.phase() == Phase::Finished) && seen.insert(task) {
                 rows.push(EndRow { task, record: record.map(|record| Box::new(record.clone())), next: position });
             }
@@ -91,7 +91,7 @@ impl Controller {
         }
     }
 
-    /// Checks that every log is dropped one day, and that no reader waits for ends that are there.
+    /// Checks that every log is eventually dropped, and that no reader waits for ends that are there.
     pub(crate) fn check_end_logs(&self) {
         self.relations.end_logs.sanity_check();
         for job in self.relations.end_logs.jobs() {

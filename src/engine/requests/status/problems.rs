@@ -1,4 +1,5 @@
-//! What an operator has to look at: what does not end by itself, the gravest first. Both screens and `llts status` show it.
+//! The problems that an operator has to look at, because they do not end by themselves, the gravest first. `llts status` and both
+//! screens show them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,26 +10,26 @@ use api::wire::requests::rows::TaskRow;
 use api::wire::requests::status::Problem;
 use base::{GateVerdict, Holdup, IncidentKind, Now, TaskId, UNTIL_OPENED, Wall, pattern};
 
-/// The time in which agents come back to a controller that was started anew.
+/// The time that agents get to come back to a controller that was started anew.
 const COME_AGAIN: Duration = Duration::from_secs(5);
 
 /// How long an incident is a problem.
 const INCIDENT_AGE_MAX: Duration = Duration::from_secs(600);
 
-/// An agent that is lost so often within that time has a problem of its own.
+/// An agent that is lost this often within that time is a problem of its own.
 const LOSSES_MIN: usize = 3;
 
-/// Kinds of incidents that are shown.
+/// Maximum number of kinds of incidents that are shown.
 const INCIDENTS_MAX: usize = 5;
 
-/// Lost agents and reasons to wait that are named one by one.
+/// Maximum number of lost agents and of reasons to wait that are named one by one.
 const NAMED_MAX: usize = 3;
 
-/// A run that takes so many times as long as usual, and at least so long, may be stuck.
+/// A run that takes this many times as long as usual, and at least `STUCK_MIN`, may be stuck.
 const STUCK_FACTOR: u32 = 10;
 const STUCK_MIN: Duration = Duration::from_secs(10);
 
-/// The command against a wait that time alone does not end.
+/// The command that ends a wait that time alone does not end.
 pub(super) fn remedy(holdup: &Holdup, task: TaskId) -> Option<String> {
     match holdup {
         Holdup::Gate(gate, GateVerdict::Closed(UNTIL_OPENED)) => Some(format!("llts resume --gate {gate}")),
@@ -157,7 +158,7 @@ impl Controller {
         named.chain(more).collect()
     }
 
-    /// The incidents of the last minutes, those that are alike as one.
+    /// The incidents of the last minutes, with similar ones as one.
     fn recent_incidents(&self, now: Now) -> Vec<Problem> {
         let incidents = self.readers.view.incidents().map(|(_, incident)| incident);
         let recent = incidents.filter(|incident| now.wall.since(incident.at) < INCIDENT_AGE_MAX);

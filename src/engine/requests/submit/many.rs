@@ -18,7 +18,7 @@ enum Place {
     New(Box<Checked>),
 }
 
-/// The tasks of a request that have been checked, as far as the check of the next one depends on them.
+/// The tasks of a request that have been checked, in the form that the check of the next one needs.
 #[derive(Default)]
 struct Batch {
     places: Vec<Place>,

@@ -15,7 +15,7 @@ use base::{JobName, Membership, Prior, PushAddress, Relations, TaskId};
 /// The jobs of the tasks before this one in the same request.
 #[derive(Debug, Default)]
 pub(super) struct Companions {
-    /// The receivers that they add to each job.
+    /// The receivers that those tasks add to each job.
     jobs: BTreeMap<JobName, BTreeSet<PushAddress>>,
 }
 
@@ -82,7 +82,7 @@ impl Controller {
         Err(Refusal::new(Code::LimitReached, message))
     }
 
-    /// The last number of failures that was given holds for the whole job.
+    /// The limit of failures that was given last holds for the whole job.
     pub(super) fn limit_fails(&mut self, task: TaskId, name: &JobName, max: u32) {
         let Some(job) = self.relations.job_mut(name) else { return };
         let before = job.memo.fails_max.replace(max);

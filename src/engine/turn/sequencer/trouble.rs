@@ -33,14 +33,14 @@ const KILLS: [&str; 3] = [TASK_KILL.word, JOB_KILL.word, GRAPH_KILL.word];
 const CHANGES: [&str; 6] =
     [TASK_HOLD.word, TASK_RELEASE.word, JOB_HOLD.word, JOB_RELEASE.word, AGENT_DRAIN.word, GATE_SET.word];
 
-/// What an order is called that is in force at once.
+/// The word for an order that takes effect at once; `None` for any other request.
 fn at_once(kind: &str) -> Option<&'static str> {
     let change = || CHANGES.contains(&kind).then_some("change");
     if KILLS.contains(&kind) { Some("kill") } else { change() }
 }
 
 impl<R: Clone> Sequencer<R> {
-    /// An answer that is true also if another controller has led the queue since the trouble began.
+    /// An answer that is true even if another controller has led the queue since the trouble began.
     pub(super) fn without_doubt(&self, reply: Reply) -> Reply {
         match (reply, &self.trouble) {
             (Reply::Refused(refusal), Some((_, why)))
@@ -56,25 +56,26 @@ impl<R: Clone> Sequencer<R> {
         }
     }
 
-    /// Since when the store cannot be written, if that is so.
+    /// Since when the store cannot be written; `None` if it can.
     #[must_use]
     pub fn trouble_since(&self) -> Option<Wall> {
         self.trouble.as_ref().map(|(since, _)| *since)
     }
 
-    /// When a commit is to be made, also without records, after one that began at `last`; `None` while one is under way, or tried again
-    /// by itself.
+    /// When the next commit must be made, even without records, after one that began at `last`; `None` while a commit is under way,
+    /// or is tried again by itself.
     #[must_use]
     pub fn renewal(&self, last: Mono, interval: Duration) -> Option<Mono> {
         self.commits.is_idle().then(|| last + interval)
     }
 
-    /// Makes a commit, also without records: it shows whether the store can be written, and renews the lease of a leader.
+    /// Makes a commit, even without records. It shows whether the store can be written, and renews the lease of a leader.
     pub const fn probe_store(&mut self) {
         self.commits.probe();
     }
 
-    /// The last commit is on the disk, which has room for more or not. True if the store was in trouble until now.
+    /// The last commit is on the disk. `has_room` says whether the disk has room for more. True if the store was in trouble until
+    /// now.
     pub fn handle_stored(&mut self, now: Now, has_room: bool) -> bool {
         let committed = self.commits.handle_stored(now.mono, has_room);
         self.controller.handle_committed(now, committed.newest);
@@ -86,8 +87,9 @@ impl<R: Clone> Sequencer<R> {
         committed.recovered
     }
 
-    /// The last commit has failed; its records come back and are tried again every second. None of them is stored, or, where the answer
-    /// `is_missing`, all of them may be: then nothing is withdrawn. True if the trouble has just begun.
+    /// The last commit has failed; its records come back and are tried again every second. None of them is stored. But if the
+    /// answer of the store `is_missing`, all of them may be stored, and nothing is withdrawn. True if the trouble has begun with
+    /// this commit.
     pub fn handle_trouble(&mut self, now: Now, why: &str, records: Vec<Record>, is_missing: bool) -> bool {
         let Some(deferred) = self.commits.handle_trouble(now.mono, records) else {
             if let Some((_, before)) = &mut self.trouble
@@ -99,7 +101,7 @@ impl<R: Clone> Sequencer<R> {
             return false;
         };
         self.trouble = Some((now.wall, why.to_owned()));
-        // Those of this turn, too: one may be a second answer about a task that is withdrawn here.
+        // The messages of this turn are included, because one may be a second answer about a task that is withdrawn here.
         let batch = std::mem::take(&mut self.batch);
         let messages: Vec<_> = deferred.into_iter().chain(batch.into_messages()).collect();
         if is_missing {
@@ -113,8 +115,8 @@ impl<R: Clone> Sequencer<R> {
             Some(Deferred::Reply { route, claim, reply, delay_max: Duration::ZERO })
         });
         let messages: Vec<_> = messages.into_iter().chain(calls).collect();
-        // A later task that waits for an earlier one is withdrawn before it. A submit that was repeated goes before its repetition,
-        // which would be held for a task that is gone otherwise.
+        // A later task that waits for an earlier one is withdrawn before it. A repeated submit is handled before its repetition,
+        // which would otherwise be held for a task that is gone.
         let mut refusals: Vec<_> =
             messages.iter().rev().map(|message| self.refusal_of_unstored(now, why, message, false)).collect();
         for message in messages {
@@ -127,8 +129,8 @@ impl<R: Clone> Sequencer<R> {
         true
     }
 
-    /// Why a submit is refused whose answer has waited for the store, either of new tasks or of a repetition; `None` for every other
-    /// message.
+    /// Why a submit is refused whose answer has waited for the store, whether it made new tasks or was a repetition; `None` for
+    /// every other message.
     fn refusal_of_unstored(
         &mut self,
         now: Now,
@@ -182,7 +184,7 @@ impl<R: Clone> Sequencer<R> {
         }
     }
 
-    /// What the answer to a request claims; `own` is the claim of the reply itself.
+    /// The claim of the answer to a request; `own` is the claim of the reply itself.
     pub(crate) fn claim(route: &Route<R>, reply: &Reply, own: Claim) -> Claim {
         match reply {
             Reply::Done | Reply::Concerned { .. } if at_once(route.kind).is_some() => Claim::View,
@@ -190,7 +192,7 @@ impl<R: Clone> Sequencer<R> {
         }
     }
 
-    /// A reply that leaves while the store is in trouble says so where its receiver would not expect it.
+    /// Adds a warning about the trouble of the store to a reply whose receiver would not expect it.
     pub(crate) fn with_trouble(&self, route: &Route<R>, reply: Reply) -> Reply {
         let Some((since, why)) = &self.trouble else { return reply };
         let seconds = since.unix_seconds();

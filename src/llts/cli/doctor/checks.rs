@@ -37,13 +37,13 @@ const ROOM_MIN: u64 = 64 << 20;
 const FILES_MIN: u64 = 4096;
 const PROCESSES_MIN: u64 = 1024;
 
-/// How far back incidents are looked at.
+/// Older incidents are not reported.
 const RECENT: Duration = Duration::from_secs(86_400);
 
-/// A check, by the name that is shown.
+/// A check, with its name on the screen.
 pub(super) struct Check {
     pub(super) name: &'static str,
-    /// Its findings; none where there is nothing to check.
+    /// Returns the findings; none if there is nothing to check.
     pub(super) run: fn(&Session) -> Vec<Finding>,
 }
 
@@ -63,7 +63,7 @@ pub(super) const CHECKS: &[Check] = &[
     Check { name: "redis", run: redis },
 ];
 
-/// Why the home cannot be one, and what to do.
+/// The finding about a home that cannot be used.
 fn refused_home(session: &Session) -> Option<Finding> {
     let refused = Home::find(session.global.home.as_deref(), session.global.config.as_deref()).err()?.to_string();
     let (what, remedy) = refused.split_once("; ").unwrap_or((&refused, "name another one with --home or LLTS_HOME"));
@@ -72,7 +72,7 @@ fn refused_home(session: &Session) -> Option<Finding> {
 
 fn configuration(session: &Session) -> Vec<Finding> {
     if refused_home(session).is_some() {
-        // The file would be there.
+        // The file would be in that home.
         return Vec::new();
     }
     let file = session.global.config.as_deref();
@@ -173,7 +173,7 @@ fn service(session: &Session) -> Vec<Finding> {
 
 fn ports(session: &Session) -> Vec<Finding> {
     let controller = &session.config.controller;
-    // Of several addresses, a controller binds one that its machine has.
+    // A controller with several addresses binds one that its machine has.
     if session.config.joined_controller().is_some() || controller.first_way().is_some() {
         return Vec::new();
     }
@@ -239,7 +239,7 @@ fn stored(session: &Session) -> Vec<Finding> {
     }]
 }
 
-/// The nearest folder that exists, of this one and those above it.
+/// The folder, or the nearest one above it that exists.
 fn existing(folder: &Path) -> &Path {
     folder.ancestors().find(|folder| folder.exists()).unwrap_or(folder)
 }
@@ -338,7 +338,7 @@ fn cgroups(session: &Session) -> Vec<Finding> {
     }]
 }
 
-/// The clocks of agents that differ: the controller notes each once.
+/// Agents with wrong clocks: the controller notes each of them once.
 fn clocks(session: &Session) -> Vec<Finding> {
     let Configured::Listening(endpoint) = configured::find(&session.config) else { return Vec::new() };
     let now = clock::now().wall;
@@ -355,7 +355,7 @@ fn clocks(session: &Session) -> Vec<Finding> {
             .iter()
             .map(|incident| Finding::note(incident.text().to_owned(), "set the clock of that machine by NTP"))
             .collect(),
-        // The check of the service has told of it.
+        // The check of the service reports it.
         Err(_) => Vec::new(),
     }
 }

@@ -1,4 +1,4 @@
-//! Documents of graphs in files, and graphs that are drawn.
+//! Graph documents in files, and graphs prepared for drawing.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -41,7 +41,7 @@ impl Drawn {
         let rows = show::all_steps(&client, id)?;
         let steps: serde_json::Map<_, _> = rows.iter().map(|row| (row.name.clone(), step(row))).collect();
         let text = json!({ "steps": steps }).to_string();
-        // The controller has accepted it, perhaps with other limits.
+        // The controller has already accepted this graph, perhaps with other limits.
         let limits = GraphLimits {
             bytes_max: usize::MAX,
             steps_max: usize::MAX,
@@ -60,7 +60,7 @@ impl Drawn {
     }
 }
 
-/// A step as its document describes it, as far as a drawing shows that.
+/// A step in the form of its document, reduced to the parts that a drawing shows.
 fn step(row: &StepRow) -> Value {
     let sources = |word| -> serde_json::Map<_, _> {
         let ports = row.data.get(word).and_then(Value::as_object).into_iter().flatten().map(|(port, _)| port);
@@ -115,7 +115,7 @@ fn rules(session: &Session, graph: GraphLimits) -> GraphRules {
     GraphRules { graph, fields, defaults: session.config.task_defaults.policy.clone().into() }
 }
 
-/// The text of a document, bounded: one byte more than allowed is enough to know that there are too many.
+/// The text of a document. At most one byte more than allowed is read, which shows that it is too long.
 pub(super) fn text(session: &Session, file: &Path) -> Result<String, Failure> {
     let mut bytes = Vec::new();
     let limits = &session.config.graph;

@@ -6,7 +6,7 @@ use super::document::Drawn;
 use base::StepState;
 use engine::graph::MainTasks;
 
-/// The text. Every name of a port stands at its end of the line.
+/// The text for Graphviz. The name of each port is at its end of the line.
 pub(super) fn text(drawn: &Drawn) -> String {
     let graph = &drawn.graph;
     let mut out = format!("digraph {} {{\n  rankdir=LR;\n  node [shape=box, style=rounded];\n", quoted(&drawn.title));
@@ -61,7 +61,7 @@ pub(super) const fn colour(state: StepState) -> &'static str {
     }
 }
 
-/// A quoted id of the language. A line break in it is written as two characters.
+/// A quoted id of Graphviz. A line break becomes two characters.
 fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');

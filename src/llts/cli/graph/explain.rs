@@ -12,10 +12,10 @@ use term::exit::Failure;
 use term::table::Table;
 use term::{hints, times};
 
-/// Steps that are explained.
+/// Maximum number of explained steps.
 const STEPS: usize = 50;
 
-/// Explains a graph: its status, and what its first steps that have not completed wait for.
+/// Explains a graph: prints its status, and why its first uncompleted steps wait.
 pub(in crate::cli) fn run(session: &mut Session, client: &Client, graph: GraphId) -> Result<u8, Failure> {
     let id = graph.to_string();
     let answer = client.ask(&query(&id, None))?;
@@ -50,7 +50,7 @@ pub(in crate::cli) fn run(session: &mut Session, client: &Client, graph: GraphId
     Ok(0)
 }
 
-/// What a step waits for; if it is a task of its own, what that waits for.
+/// The reason why a step waits, taken from its task if it has one.
 fn why(client: &Client, row: &StepRow) -> String {
     let step = row.why().unwrap_or_default();
     let unfinished = [Phase::Waiting, Phase::Dispatched, Phase::Preparing, Phase::Running, Phase::Ended];

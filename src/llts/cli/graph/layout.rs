@@ -1,4 +1,4 @@
-//! Places of the steps in a drawing: a layer for each length of the longest way from a start, and within a layer an order with
+//! Places the steps of a drawing. The layer of a step is the length of the longest way to it from a start. Within a layer, the order has
 //! few crossings (the method of Sugiyama, with the barycentre rule).
 //!
 //! A connection that skips layers has a bend in each, so that it is drawn between the steps and not through them.
@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 use base::StepIndex;
 use engine::graph::Graph;
 
-/// Passes over all layers. More of them hardly remove another crossing.
+/// Passes over all layers. Further passes hardly remove another crossing.
 const SWEEPS: usize = 8;
 
-/// Bends of a drawing. Beyond it a connection is a straight line, so that a large graph stays a small drawing.
+/// Maximum number of bends in a drawing. Further connections are straight lines, so that a large graph stays a small
+/// drawing.
 const BENDS_MAX: usize = 100_000;
 
 /// A place in a drawing.
@@ -19,7 +20,7 @@ const BENDS_MAX: usize = 100_000;
 pub(super) struct Place {
     /// Its layer, from 0.
     pub(super) layer: usize,
-    /// Its place within the layer, from 0; half a row is possible.
+    /// Its row within the layer, from 0; half rows are possible.
     pub(super) row: f64,
 }
 
@@ -32,7 +33,7 @@ pub(super) struct Line {
     pub(super) to: StepIndex,
     /// Whether all its connections go to sub inputs.
     pub(super) is_sub: bool,
-    /// The places between the two.
+    /// The places that the line passes between the two steps.
     pub(super) bends: Vec<Place>,
 }
 
@@ -104,7 +105,7 @@ fn layers(graph: &Graph) -> Vec<usize> {
     layer_of
 }
 
-/// The pairs of connected steps, and whether only sub inputs connect them.
+/// The pairs of connected steps, each with whether all of its connections go to sub inputs.
 fn connections(graph: &Graph) -> BTreeMap<(StepIndex, StepIndex), bool> {
     let mut pairs = BTreeMap::new();
     for step in graph.indexes() {
@@ -119,9 +120,9 @@ fn connections(graph: &Graph) -> BTreeMap<(StepIndex, StepIndex), bool> {
     pairs
 }
 
-/// Steps and bends as nodes, whose lines go from one layer to the next.
+/// Steps and bends as nodes. Every line goes from one layer to the next.
 struct Grid {
-    /// The nodes of the layer before that are connected with each node.
+    /// For each node, the connected nodes in the layer before.
     above: Vec<Vec<usize>>,
     below: Vec<Vec<usize>>,
     /// The nodes of each layer in their order.
@@ -147,7 +148,7 @@ impl Grid {
         bends
     }
 
-    /// Orders each layer by the middle of the neighbours of its nodes, downwards and upwards in turn.
+    /// Orders the nodes of each layer by the average place of their neighbours, downwards and upwards in turn.
     fn order(&mut self) {
         let mut place = vec![0.0; self.above.len()];
         for layer in &self.layers {

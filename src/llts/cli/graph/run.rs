@@ -1,4 +1,5 @@
-//! `llts graph run` and `llts graph submit`: submit a document; show its steps until the end, exit as it did.
+//! `llts graph run` and `llts graph submit`: submit a document. `run` shows the steps until the end, and exits as the
+//! graph did.
 
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
@@ -78,7 +79,7 @@ impl DocumentArgs {
         Ok(submitted)
     }
 
-    /// A refusal is about the document.
+    /// Turns a refusal into a failure about the document.
     fn of_file(&self, client: &Client, key: &str, error: ClientError) -> Failure {
         let is_refused = matches!(error, ClientError::Reply(_));
         let mut failure = unanswered(client, key, error);
@@ -168,14 +169,14 @@ struct Following<'a> {
     pipeline: Pipeline,
     client: &'a Client,
     id: &'a str,
-    /// The request for its state, which waits for its end.
+    /// The request for the state of the graph, which waits for its end.
     asked: (RequestId, Ask<GraphAnswer>),
-    /// The request for its job.
+    /// The request for the state of its job.
     counted: Option<(RequestId, Ask<JobAnswer>)>,
     counts_at: Mono,
-    /// Shown on a terminal only.
+    /// Only for a terminal.
     view: Option<View>,
-    /// The signal that has asked for its end.
+    /// The first signal, which asked for the end.
     killed_by: Option<Signal>,
     /// Where no view is shown.
     looks: Looks,
@@ -239,7 +240,7 @@ impl<'a> Following<'a> {
                 if let Some((_, ask)) = self.counted.take_if(|(counted, _)| *counted == id)
                     && let Some(view) = &mut self.view
                 {
-                    // A graph whose first task has not started has no job.
+                    // A graph has no job until its first task starts.
                     ask.decode(&frame).into_iter().for_each(|job| view.handle_job(job));
                 }
             }
@@ -255,7 +256,7 @@ impl<'a> Following<'a> {
         Ok(None)
     }
 
-    /// The steps may have changed before the first broadcast, so all of them are asked for once.
+    /// Requests all steps once, because they may have changed before the first broadcast.
     fn handle_running(&mut self, now: Mono, graph: &GraphAnswer) -> Result<(), Failure> {
         let Some(view) = &mut self.view else { return Ok(()) };
         if view.handle_graph(graph) {
@@ -274,7 +275,7 @@ impl<'a> Following<'a> {
         }
     }
 
-    /// The first signal asks for the end, the second one leaves.
+    /// The first signal asks for the end of the graph, the second leaves at once.
     fn handle_signals(&mut self, signals: &mut Signals) -> Result<(), Failure> {
         for signal in signals.read() {
             if self.killed_by.is_some() {

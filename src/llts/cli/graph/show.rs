@@ -1,4 +1,4 @@
-//! `llts graph show`: a graph and its steps. Also the last words of `llts graph run`.
+//! `llts graph show`: a graph and its steps. `llts graph run` prints the same at its end.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ use term::times;
 /// Steps of one request.
 const PAGE: u64 = 1000;
 
-/// Steps that are shown unless others are asked for.
+/// Number of steps shown by default.
 pub(super) const SHOWN: u64 = 50;
 
 #[derive(Args, Debug)]
@@ -113,7 +113,7 @@ fn shown(word: &str) -> &str {
     if word == state(StepState::Deactivated) { "done" } else { word }
 }
 
-/// How long the tasks of a step have taken: from its first one to its completion.
+/// How long the tasks of a step took: from the first task to the completion of the step.
 fn time(row: &StepRow) -> String {
     let at = |one| {
         let moment = row.data.get(words::TIMES)?.get(state(one))?.as_f64()?;

@@ -7,7 +7,7 @@ use super::dot::{colour, tasks};
 use super::layout::{Layout, Line, Place};
 use api::wire::graph::state;
 
-/// Pixels. The width of a letter is that of a wide one at this size, because the reader's font is not known.
+/// Width of a letter in pixels. It is that of a wide letter at this size, because the reader's font is unknown.
 const LETTER: f64 = 7.8;
 const PADDING: f64 = 14.0;
 const BOX_HEIGHT: f64 = 40.0;
@@ -84,7 +84,7 @@ pub(super) fn text(drawn: &Drawn) -> String {
     out
 }
 
-/// A layer is as wide as its longest text.
+/// The columns of the layers, each as wide as its longest text.
 fn columns(drawn: &Drawn, layout: &Layout) -> Vec<Column> {
     let mut letters = vec![8; layout.layers];
     for (step, place) in drawn.graph.steps().iter().zip(&layout.steps) {

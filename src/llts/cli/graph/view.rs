@@ -1,4 +1,4 @@
-//! The live view of `llts graph run`: a line for the graph, and one for each step that is at work.
+//! The live view of `llts graph run`: one line for the graph, and one for each active step.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Characters of the bar.
 const WIDTH: usize = 15;
 
-/// Lines for steps at most; a terminal may have fewer.
+/// Maximum number of lines for steps; a small terminal has fewer.
 const STEPS_MAX: usize = 20;
 
 /// See the [module](self).
@@ -23,7 +23,7 @@ pub(super) struct View {
     title: String,
     began: Mono,
     rests_until: Mono,
-    /// The state of each step that has been heard of, and since when.
+    /// The last known state of each step, and since when.
     steps: BTreeMap<String, (StepState, Mono)>,
     total: u64,
     job: Option<JobAnswer>,
@@ -34,7 +34,7 @@ impl View {
         Self { title, began: now, rests_until: now + PAUSE, steps: BTreeMap::new(), total: 0, job: None }
     }
 
-    /// A step has this state, or a later one that has been heard of already.
+    /// Notes the state of a step, unless a later one is known already.
     pub(super) fn handle_step(&mut self, now: Mono, name: &str, word: &str) {
         let Some(reached) = StepState::ALL.into_iter().find(|one| state(*one) == word) else { return };
         if self.steps.get(name).is_none_or(|(known, _)| *known < reached) {
@@ -42,7 +42,7 @@ impl View {
         }
     }
 
-    /// Takes the number of its steps; whether that was unknown.
+    /// Notes the number of steps. Returns whether it was unknown.
     pub(super) fn handle_graph(&mut self, graph: &GraphAnswer) -> bool {
         let was_unknown = self.total == 0;
         self.total = graph.total();
@@ -53,7 +53,7 @@ impl View {
         self.job = Some(job);
     }
 
-    /// The next moment at which it is to be drawn.
+    /// When the view is drawn next.
     pub(super) const fn poll_timeout(&self) -> Mono {
         self.rests_until
     }

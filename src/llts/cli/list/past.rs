@@ -1,4 +1,4 @@
-//! Tasks that the service has forgotten, from its history.
+//! Forgotten tasks, read from the history of the service.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,24 +19,25 @@ use term::output::to_value;
 /// Rounds per request.
 const PAGE: u64 = 1_000;
 
-/// Rounds that are looked at for the number of the tasks, also where a page needs fewer.
+/// Rounds that are read to count the tasks, even if a page needs fewer.
 const COUNTED: u64 = 500;
 
-/// Rounds that are looked at for enough tasks: a task that was run again has several, and a text fits few of them.
+/// Maximum number of rounds that are read to fill a page: a retried task has several rounds, and a text filter matches
+/// few.
 const LOOKED_AT: u64 = 20_000;
 
 /// Tasks that only the history has.
 #[derive(Debug, Default)]
 pub(super) struct Forgotten {
-    /// The last round of each.
+    /// The last round of each task.
     pub(super) rounds: Vec<RoundRow>,
-    /// Number of the tasks that were found.
+    /// Number of tasks found.
     pub(super) count: u64,
     /// Whether the history may have more of them.
     pub(super) is_cut: bool,
 }
 
-/// At most `len_max` of them. `live` are ids of tasks that the service has.
+/// Finds at most `len_max` tasks. `live` are ids of tasks that the service has.
 pub(super) fn rounds(
     client: &Client,
     args: &ListArgs,
@@ -58,7 +59,7 @@ pub(super) fn rounds(
         let ask = history::rounds(&filter, args.sort(), args.past.reverse, offset, PAGE.min(len_max * 4).max(COUNTED));
         let page = match client.ask_patiently(&ask, READING_MAX) {
             Ok(found) => found.listing,
-            // A controller without a history has no older tasks, and says so to a reader who asks for them.
+            // A controller without a history has no older tasks. This is an error only if the user asked for a period.
             Err(ClientError::Reply(reply)) if reply.is_not_allowed() && !args.past.period.is_given() => return nothing,
             Err(error) => return Err(error.into()),
         };
@@ -91,7 +92,7 @@ pub(super) fn rounds(
     Ok(Forgotten { rounds, count, is_cut })
 }
 
-/// Such a task for programs: the fields that its last round has in the history.
+/// A forgotten task for programs: the fields of its last round in the history.
 pub(super) fn value(round: &RoundRow) -> Value {
     let mut value = to_value(round.fields());
     value[words::STATUS] = json!(words::phase(Phase::Finished));

@@ -1,4 +1,4 @@
-//! A page of the manual as blocks: what of Markdown its pages use.
+//! Splits a page of the manual into blocks. Only the parts of Markdown that the pages use are supported.
 
 /// A block of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,9 +9,9 @@ pub(super) enum Block {
     Code(Vec<String>),
     /// Rows of cells; the first one is the head.
     Table(Vec<Vec<String>>),
-    /// A point of a list, behind its mark.
+    /// An item of a list: its mark and its text.
     Item(String, String),
-    /// Lines of text that are one paragraph.
+    /// A paragraph, joined from its lines.
     Text(String),
 }
 
@@ -53,7 +53,7 @@ pub(super) fn parse(page: &str) -> Vec<Block> {
             is_open = true;
         }
     }
-    // A link may go over the end of a line.
+    // A link may span the end of a line.
     for block in &mut blocks {
         if let Block::Item(_, text) | Block::Text(text) = block {
             *text = plain(text);
@@ -62,7 +62,7 @@ pub(super) fn parse(page: &str) -> Vec<Block> {
     blocks
 }
 
-/// The mark and the text of a point of a list.
+/// The mark and the text of a list item.
 fn item(line: &str) -> Option<(&str, &str)> {
     if let Some(text) = line.strip_prefix("- ") {
         return Some(("-", text));
@@ -78,7 +78,7 @@ fn cells(row: &str) -> Vec<String> {
     row.split('|').map(|cell| plain(&cell.trim().replace('\u{0}', "|"))).collect()
 }
 
-/// A text without the marks of bold letters, and with links as what they say. Code keeps its marks.
+/// A text without the marks of bold letters, and with links replaced by their texts. Code keeps its marks.
 fn plain(text: &str) -> String {
     let mut plain = String::new();
     for (at, part) in text.split('`').enumerate() {

@@ -1,10 +1,10 @@
-//! A page of the manual as a manual page, for man(1).
+//! Renders a page of the manual for man(1).
 
 use super::Topic;
 use super::blocks::Block;
 use super::screen::table;
 
-/// Columns of a table, which is shown as it is.
+/// Columns of a table, which is preformatted.
 const COLUMNS: usize = 72;
 
 /// The source of a manual page of section 7.
@@ -31,7 +31,7 @@ fn verbatim(lines: &[String]) -> String {
     format!(".PP\n.nf\n.RS 4\n{lines}.RE\n.fi\n")
 }
 
-/// A text in which nothing is an order to roff.
+/// Escapes a text, so that roff takes nothing in it for a command.
 fn text(plain: &str) -> String {
     let escaped = plain.replace('\\', "\\e").replace('-', "\\-");
     if escaped.starts_with(['.', '\'']) { format!("\\&{escaped}") } else { escaped }

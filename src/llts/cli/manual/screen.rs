@@ -5,13 +5,13 @@ use unicode_width::UnicodeWidthStr as _;
 use super::blocks::Block;
 use term::style::wrapped;
 
-/// Between two columns of a table.
+/// Blanks between two columns of a table.
 const GAP: usize = 2;
 
-/// No column of a table is narrower, unless its cells are.
+/// Minimum width of a table's column, unless its cells are narrower.
 const NARROWEST: usize = 8;
 
-/// The page as lines of at most these columns, but for lines of code. Headings are bold.
+/// The page in lines of at most this width, except for lines of code. Headings are bold.
 pub(super) fn render(blocks: &[Block], columns: usize) -> String {
     let mut page = String::new();
     let bold = anstyle::Style::new().bold();
@@ -53,7 +53,7 @@ impl Lines for String {
     }
 }
 
-/// The lines of a table. A cell that is wider than its column is folded.
+/// The lines of a table. Cells that are wider than their column are folded.
 pub(super) fn table(rows: &[Vec<String>], columns: usize) -> Vec<String> {
     let count = rows.iter().map(Vec::len).max().unwrap_or_default();
     let widest =
@@ -76,7 +76,7 @@ pub(super) fn table(rows: &[Vec<String>], columns: usize) -> Vec<String> {
     lines
 }
 
-/// The widths of columns that together take no more than this: the widest give way.
+/// Column widths whose sum is at most this: the widest columns shrink.
 fn shares(mut widths: Vec<usize>, room: usize) -> Vec<usize> {
     while widths.iter().sum::<usize>() > room {
         match widths.iter_mut().max().filter(|widest| **widest > NARROWEST) {
@@ -87,7 +87,7 @@ fn shares(mut widths: Vec<usize>, room: usize) -> Vec<usize> {
     widths
 }
 
-/// A text as lines of at most this width, without runs of blanks. A word that is wider is cut.
+/// A text in lines of at most this width, without repeated blanks. A longer word is cut.
 fn folded(text: &str, width: usize) -> Vec<String> {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     wrapped(&text, Some(width.max(1))).into_iter().map(|line| line.trim_end().to_owned()).collect()

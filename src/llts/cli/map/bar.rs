@@ -25,7 +25,7 @@ const WIDTH: u64 = 10;
 pub(super) struct Bar {
     kind: Kind,
     began: Mono,
-    /// The moment from which on the next line may be drawn.
+    /// No line is drawn before this moment.
     rests_until: Mono,
     /// The newest published state of the job.
     job: Option<JobAnswer>,
@@ -53,7 +53,7 @@ impl Bar {
         self.kind != Kind::None
     }
 
-    /// Whether the outputs of tasks share the terminal with it.
+    /// Whether tasks print to the same terminal.
     pub(super) const fn shares_terminal(&self) -> bool {
         matches!(self.kind, Kind::Terminal { has_stdout: true })
     }
@@ -62,12 +62,12 @@ impl Bar {
         self.job = Some(job);
     }
 
-    /// The number of tasks that are with agents, as far as it is known.
+    /// The number of tasks with agents, if it is known.
     pub(super) fn running(&self) -> Option<u64> {
         self.job.as_ref().map(with_agents)
     }
 
-    /// The next moment at which it is to be drawn, if it is shown.
+    /// When the line is drawn next, if it is shown.
     pub(super) fn poll_timeout(&self) -> Option<Mono> {
         self.is_shown().then_some(self.rests_until)
     }
@@ -88,14 +88,14 @@ impl Bar {
         }
     }
 
-    /// Nothing more is drawn.
+    /// Draws nothing from now on.
     pub(super) fn end(&mut self) {
         status_line::clear();
         self.kind = Kind::None;
     }
 }
 
-/// The time that is left, the bar and the count, then the rest as long as it fits into the columns. A number that is 0 is left out.
+/// The time left, the bar and the count, then other parts as long as they fit. Numbers that are 0 are left out.
 #[expect(clippy::cast_precision_loss, reason = "an estimate for people")]
 fn line(map: &Map, running: Option<u64>, took: Duration, columns: usize) -> String {
     let tally = map.tally();

@@ -1,6 +1,6 @@
 //! The input of `llts map`: lines of a file or of the standard input, or values on the command line.
 //!
-//! A stream is read by a thread of its own, a few chunks ahead, so that a slow one delays nothing and its lines arrive as they are
+//! A thread of its own reads a stream, a few chunks ahead. A slow stream delays nothing, and its lines arrive as soon as they are
 //! written.
 
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ use term::exit::Failure;
 /// Bytes of one read.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Chunks that were read and not taken.
+/// Maximum number of chunks that were read and not taken.
 const CHUNKS_MAX: usize = 4;
 
 /// The values of a line.
@@ -38,10 +38,10 @@ enum Rest {
     None,
 }
 
-/// Lines of a stream, or why it cannot be read on.
+/// Lines of a stream, or the error that ended it.
 type Chunk = io::Result<Vec<Result<String, BadLine>>>;
 
-/// What the input has at a moment.
+/// The next item of the input.
 pub(super) enum Next {
     Line(Line),
     /// Nothing yet; the bell rings.
@@ -50,7 +50,7 @@ pub(super) enum Next {
 }
 
 impl Input {
-    /// The values of a command line.
+    /// Takes the values from a command line.
     ///
     /// # Errors
     /// When descriptors have run out.
@@ -74,7 +74,7 @@ impl Input {
         let rung = Arc::clone(&bell);
         let read = move || {
             read(source, Splitter::new(delimiter), &send, &rung);
-            // The loop must learn of the end.
+            // The loop learns of the end when no sender is left.
             drop(send);
             rung.ring();
         };
@@ -85,7 +85,7 @@ impl Input {
     /// The next line, if there is one.
     ///
     /// # Errors
-    /// When the stream cannot be read on. Its end follows.
+    /// When the stream cannot be read on. The end of the input follows.
     pub(super) fn next(&mut self) -> Result<Next, io::Error> {
         loop {
             if let Some(line) = self.lines.pop_front() {
@@ -106,10 +106,10 @@ impl Input {
         }
     }
 
-    /// The next line, when there is one; `None` at the end.
+    /// Waits for the next line; `None` at the end.
     ///
     /// # Errors
-    /// As [`Self::next`].
+    /// The same as for [`Self::next`].
     pub(super) fn wait(&mut self) -> Result<Option<Line>, io::Error> {
         loop {
             match self.next()? {
@@ -152,7 +152,7 @@ fn read(mut source: Box<dyn Read + Send>, mut splitter: Splitter, send: &SyncSen
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Ok(0) => {
                 lines.extend(splitter.finish());
-                // The map may have ended.
+                // An error means that the map has ended.
                 let _ = send.send(Ok(lines));
                 return;
             }

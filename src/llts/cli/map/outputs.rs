@@ -1,4 +1,4 @@
-//! The outputs of the tasks of `llts map`: whole and unmixed, one task after the other.
+//! Prints the outputs of `llts map`'s tasks: complete and unmixed, one task after the other.
 
 use std::io;
 use std::time::Duration;
@@ -17,18 +17,18 @@ pub(super) struct Outputs {
     pub(super) results: Option<Results>,
     /// Whether each line begins with the values of its task.
     pub(super) is_tagged: bool,
-    /// For a program, which reads an object for each task.
+    /// Set for programs, which read one object per task.
     pub(super) json: Option<Output>,
-    /// Why stdout takes no more.
+    /// The error that closed stdout.
     pub(super) failure: Option<io::ErrorKind>,
     /// The number of outputs with missing bytes.
     pub(super) cut: u64,
-    /// How long an agent that is absent is waited for. One that has not come back is not waited for again.
+    /// How long to wait for an absent agent. After one such wait in vain, later ones are skipped.
     pub(super) patience: Duration,
 }
 
 impl Outputs {
-    /// Prints the outputs of a task that has finished. `ends_lines`: on a terminal, an unfinished last line is ended.
+    /// Prints the outputs of a finished task. `ends_lines`: adds the missing line end on a terminal.
     pub(super) fn print(&mut self, client: &Client, printed: &Printed, ends_lines: bool) {
         let Printed { number, task, values } = printed;
         if let Some(json) = &mut self.json {
@@ -60,7 +60,7 @@ impl Outputs {
         };
         let mut has_stdout = print(Stream::Stdout, &mut stdout);
         if stdout.is_unused() {
-            // A tool that prints nothing has its report.
+            // For a tool that prints nothing, its report counts as stdout.
             has_stdout &= print(Stream::Report, &mut stdout);
         }
         let has_stderr = print(Stream::Stderr, &mut stderr);

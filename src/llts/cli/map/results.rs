@@ -1,6 +1,6 @@
 //! `--results DIR`: the outputs of each task in files of its own, `DIR/<number>/{stdout,stderr,exit_code,command}`.
 //!
-//! The exit code is written last, so that a folder that has it is complete. A file that could not be written whole is removed.
+//! The exit code is written last, so a folder that has one is complete. Incomplete files are removed.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -19,7 +19,7 @@ use term::output::{Sink, note};
 /// See the [module](self).
 pub(super) struct Results {
     folder: PathBuf,
-    /// The number of tasks whose files are not complete.
+    /// The number of tasks with incomplete files.
     missing: u64,
 }
 
@@ -46,7 +46,7 @@ impl Results {
         fs::create_dir_all(&folder).and_then(|()| File::create(&path)).map_err(|error| cannot_write(&path, &error))
     }
 
-    /// Completes the folder of a task. `outputs` are the sinks of its files, with the names of these.
+    /// Completes the folder of a task. `outputs` are the names and sinks of its files.
     pub(super) fn finish(&mut self, number: u64, task: &TaskView, outputs: [(&str, Result<&mut Sink, String>); 2]) {
         let mut failure: Option<String> = None;
         for (name, sink) in outputs {
@@ -56,7 +56,7 @@ impl Results {
                 Ok(Some(error)) => cannot_write(&self.path(number, name), &error),
                 Err(why) => why,
             };
-            // Half of an output must not look like all of it.
+            // An incomplete output must not look complete.
             let _ = fs::remove_file(self.path(number, name));
             failure.get_or_insert(why);
         }
@@ -93,7 +93,7 @@ fn cannot_write(path: &Path, error: &io::Error) -> String {
     format!("cannot write {}: {error}", path.display())
 }
 
-/// The command of a task as a line for sh; of a tool, its name.
+/// The command of a task as a line for sh, or the name of its tool.
 fn command_line(task: &TaskView) -> OsString {
     let line = task.fields().text(words::SHELL).map(str::to_owned);
     let line = line.unwrap_or_else(|| match command::read(task.fields()) {

@@ -34,7 +34,7 @@ use term::exit;
 use term::exit::Failure;
 use term::output::note;
 
-/// As shells report a program that SIGHUP has ended.
+/// The exit code after SIGHUP, as shells report it.
 const HUNG_UP: u8 = 129;
 
 /// A running map.
@@ -45,16 +45,16 @@ struct Running<'a> {
     prepared: Prepared,
     lines: Lines,
     map: Map,
-    /// For orders about the job, and for outputs that a result has not whole.
+    /// For orders about the job, and for outputs that are incomplete in a result.
     client: Client,
     requests: Requests,
     outputs: Outputs,
     bar: Bar,
-    /// Whether the gate of the job lets nothing pass.
+    /// Whether the gate of the job is closed.
     is_closed: bool,
     /// Whether the service has accepted a line.
     has_accepted: bool,
-    /// Why the service accepts no more, if that is a failure.
+    /// Why the service accepts no more tasks, if that is a failure.
     refusal: Option<String>,
     has_noted_room: bool,
 }
@@ -68,7 +68,7 @@ pub(super) fn run(
 ) -> Result<u8, Failure> {
     let results = args.results.as_deref().map(Results::open).transpose()?;
     let client = Client::secured(&session.config, &place.endpoint)?;
-    // Before anything of an earlier run goes on, so that its ends are known to be of this run.
+    // This comes before tasks of an earlier run go on, so that their ends count for this run.
     let cursor = client.ask(&results::begin(prepared.job.as_str()));
     let TakenUp { newest_before, is_closed } = take_up(&client, &prepared, args.jobs)?;
     let bar = Bar::new(clock::now().mono, args.progress);
@@ -99,7 +99,7 @@ pub(super) fn run(
     };
     match cursor {
         Ok(begun) => running.follow(&begun),
-        // Without a place among the readers, each task is asked for by its id.
+        // The service has no room for another reader, so each task is queried by its id.
         Err(ClientError::Reply(_)) => {}
         Err(error) => return Err(error.into()),
     }
@@ -119,7 +119,7 @@ impl Running<'_> {
             let now = clock::now().mono;
             self.bar.draw(now, &self.map);
             let until = self.map.poll_timeout().into_iter().chain(self.bar.poll_timeout()).min();
-            // Lines that cannot be taken yet must not wake it.
+            // A line must not wake the loop while the map wants none.
             let input = self.map.wants_items().then(|| self.lines.as_fd());
             let fds: Vec<_> = std::iter::once(self.signals.as_fd()).chain(input).collect();
             let (ready, arrivals) = self.requests.wait(until, &fds)?;
@@ -215,7 +215,7 @@ impl Running<'_> {
         }
     }
 
-    /// A failure in the middle of the map, with the way to resume it.
+    /// Turns a failure in the middle of the map into one that says how to resume it.
     fn left(&self, failure: Failure) -> Failure {
         let Failure { exit, sentence } = failure;
         if exit == exit::INTERRUPTED {
@@ -228,7 +228,7 @@ impl Running<'_> {
         Failure::new(exit, format!("{sentence}; accepted tasks stay with the service.{again}"))
     }
 
-    /// What stays of the job.
+    /// The part of the job that stays.
     fn kept(&self) -> Kept {
         match (self.place.is_hosted, &self.args.job) {
             (true, _) => Kept::Nothing,
@@ -237,7 +237,7 @@ impl Running<'_> {
         }
     }
 
-    /// The first signal ends what waits, the second what runs, the third leaves.
+    /// The first signal ends waiting tasks, the second ends running ones, the third leaves.
     fn handle_signal(&mut self, signal: Signal) -> Result<(), Failure> {
         let job = self.prepared.job.clone();
         if signal == Signal::SIGHUP && !self.place.is_hosted {
@@ -265,13 +265,13 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// What prints the outputs later, if the service is there then.
+    /// The command that prints the outputs later, unless the service ends with this map.
     fn hint(&self, what: &str) -> String {
         if self.place.is_hosted { String::new() } else { format!("; llts logs --job {} {what}", self.prepared.job) }
     }
 
     fn finish(mut self) -> Result<u8, Failure> {
-        // Without a line, nothing has opened it.
+        // The gate is still closed if there was no line.
         self.open_gate()?;
         match self.outputs.failure {
             Some(io::ErrorKind::BrokenPipe) => return Ok(exit::BROKEN_PIPE),
@@ -284,10 +284,10 @@ impl Running<'_> {
             return Ok(HUNG_UP);
         }
         if self.args.jobs.is_some() && !self.map.is_interrupted() {
-            // The gate of a job that has ended limits nothing any more.
+            // The gate of an ended job has nothing to limit.
             limit(&self.client, &self.prepared.gate, None)?;
         }
-        // The reason comes before what it has caused.
+        // The reason comes before its consequences.
         if let Some(refusal) = &self.refusal {
             note(refusal);
         }

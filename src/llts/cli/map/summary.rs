@@ -1,4 +1,4 @@
-//! The last lines of `llts map`: what failed, and the commands to look, to repeat and to go on.
+//! The last lines of `llts map`: the failures, and commands to inspect, repeat and resume.
 
 use serde_json::{Value, json};
 
@@ -12,30 +12,30 @@ use term::table::Table;
 /// Columns of the values of a failed task.
 const VALUES_WIDTH: usize = 32;
 
-/// Columns of the last line of its stderr.
+/// Columns of the last line of a failed task's stderr.
 const LINE_WIDTH: usize = 60;
 
 /// Groups of failures that are shown.
 const ALIKE_MAX: usize = 3;
 
-/// What stays of the job of a map.
+/// The part of a map's job that stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kept {
-    /// All of it, under the name that the user has chosen.
+    /// All of it, under the user's name for it.
     Named,
-    /// All of it, under another name.
+    /// All of it, under a generated name.
     Unnamed,
     /// Nothing: its service ends with the map.
     Nothing,
 }
 
-/// Notes what has become of a map that has ended.
+/// Prints the results of an ended map.
 pub(super) fn show(map: &Map, job: &JobName, kept: Kept) {
     let left = Left { is_interrupted: map.is_interrupted(), has_input: !map.input_has_ended() };
     lines(map.tally(), left, job, kept).iter().for_each(|line| note(line));
 }
 
-/// The same for a program: the last object.
+/// The same for programs: the last object.
 pub(super) fn value(map: &Map, job: &JobName) -> Value {
     let Tally { succeeded, before, failed, skipped, left, .. } = map.tally();
     let counts = json!({
@@ -53,7 +53,7 @@ pub(super) fn again(job: &JobName, kept: Kept) -> String {
     }
 }
 
-/// Why a map has not taken all of its input.
+/// Why a map did not take its whole input.
 #[derive(Clone, Copy)]
 struct Left {
     is_interrupted: bool,
@@ -97,7 +97,7 @@ fn lines(tally: &Tally, left: Left, job: &JobName, kept: Kept) -> Vec<String> {
     lines
 }
 
-/// A line for each of some failed tasks: its line, its end, its values, and its last words.
+/// A line for some of the failed tasks: its line number, its end, its values and its last line.
 fn examples(tally: &Tally) -> Vec<String> {
     let cell = |text: &str, width| middle(&text.replace(['\n', '\t'], " "), width);
     let mut table = Table::pairs();

@@ -20,7 +20,8 @@ use term::exit::Failure;
 use term::output::to_value;
 use term::times;
 
-/// The prefix of the names of gates that limit a map. A job's name has no colon, so no job's gate is that of another.
+/// The prefix of names of gates that limit a map. The name of a job has no colon, so no job can have the gate of
+/// another.
 const GATE_PREFIX: &str = "map:";
 
 /// Columns of the values of a task that are kept for a message about it.
@@ -35,11 +36,11 @@ pub(super) struct Prepared {
     /// The fields of every task.
     pub(super) shared: Fields,
     keys: Keys,
-    /// What separates the values for people.
+    /// The separator of values in texts for people.
     separator: &'static str,
     /// Whether the values are printed whole.
     is_tagged: bool,
-    /// The values behind each `:::`.
+    /// The values after each `:::`.
     sources: Vec<Vec<OsString>>,
 }
 
@@ -84,10 +85,10 @@ impl Prepared {
         Input::values(self.sources.iter().map(texts).collect())
     }
 
-    /// What would be submitted for a line, for programs.
+    /// The task that a line would submit, for programs.
     pub(super) fn planned(&self, filling: Filling<'_>) -> Result<Value, BadLine> {
         let Submission { tool, mut parameters, .. } = self.work.fill(filling)?;
-        // It concerns the submit alone.
+        // It matters only for a real submit.
         parameters.remove(words::REQUIRE_TOOL);
         let task = match tool {
             Some(tool) => json!({ words::OPERATION: tool, "parameters": to_value(&parameters) }),
@@ -100,7 +101,7 @@ impl Prepared {
     pub(super) fn item(&mut self, number: u64, mut values: Vec<String>) -> Result<Item, BadLine> {
         let mut submission = self.work.fill(Filling { values: &values, number })?;
         let all = values.join(self.separator);
-        // A map holds those of many tasks.
+        // Short texts, because a map holds the values of many tasks.
         let shown = if self.is_tagged { all } else { middle(&all, VALUES_SHOWN) };
         if self.work.has_number() {
             values.push(number.to_string());
@@ -110,7 +111,7 @@ impl Prepared {
     }
 }
 
-/// Why a word that GNU parallel takes for a source is none here. It would become a word of the command, or a value.
+/// Why a source marker of GNU parallel does not work here. It would become a word of the command, or a value.
 fn foreign_source(word: &OsStr) -> Option<String> {
     let instead = match word.as_bytes() {
         b":::+" | b"::::+" => {
@@ -123,7 +124,7 @@ fn foreign_source(word: &OsStr) -> Option<String> {
     Some(format!("{word} of GNU parallel is no source here: {instead}; a command with that word belongs into a script"))
 }
 
-/// Why a text has a placeholder of GNU parallel that would stay as it is here.
+/// Why a placeholder of GNU parallel in a text does not work here. It would stay as it is.
 fn foreign_placeholder(text: &str) -> Option<String> {
     let end_of = |start: usize, end: &str| Some(start + 1 + text.get(start + 1..)?.find(end)? + end.len());
     let found = text.match_indices('{').find_map(|(start, _)| {
@@ -157,7 +158,7 @@ fn split(words: &[OsString]) -> (Vec<OsString>, Vec<Vec<OsString>>) {
     (before, parts.collect())
 }
 
-/// The work, and the texts that tell it from that of another map.
+/// The work, and the texts that distinguish it from that of another map.
 fn work(
     session: &Session,
     args: &MapArgs,
@@ -229,7 +230,7 @@ fn job_name(args: &MapArgs) -> Result<JobName, Failure> {
     JobName::new(&name).map_err(|error| Failure::usage(error.to_string()))
 }
 
-/// A long name of a job is cut, so that two such jobs can share a gate.
+/// The name of the gate for a job. Long names are cut, so two such jobs may share a gate.
 fn gate_name(job: &JobName) -> String {
     let room = Label::BYTES_MAX - GATE_PREFIX.len();
     format!("{GATE_PREFIX}{}", job.as_str().get(..room).unwrap_or(job.as_str()))

@@ -1,4 +1,4 @@
-//! The outputs of the task of `llts run`: followed while it runs, and completed when it has finished.
+//! The outputs of `llts run`'s task: followed while it runs, and completed after its end.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -28,8 +28,8 @@ pub(super) struct Followed {
     stderr: Option<Sink>,
 }
 
-/// Threads that copy the outputs of a task through all of its rounds, each over a connection of its own. A thread whose
-/// reader is slow delays only itself.
+/// Threads that copy the outputs of a task through all of its rounds, each over its own connection. A slow reader
+/// delays only its own thread.
 pub(super) struct Followers {
     done: Receiver<(Stream, Sink)>,
     bell: Arc<Bell>,
@@ -48,7 +48,7 @@ impl Followers {
                 let mut sink = Sink::new(target, None);
                 let client = Client::secured(&config, &endpoint).map_err(Failure::from);
                 if let Err(failure) = client.and_then(|client| follow(&client, &task, stream, &mut sink)) {
-                    // The exit code is that of the task.
+                    // A failure is only noted, because the exit code is that of the task.
                     note(&format!("{}: {}", output_reader::name(stream), failure.sentence));
                 }
                 // The main thread may have left.
@@ -87,7 +87,7 @@ fn follow(client: &Client, task: &str, stream: Stream, sink: &mut Sink) -> Resul
             Copied::All { round, .. } => next = round + 1,
             Copied::NoSuchRound => return Ok(()),
             Copied::Closed if stream == Stream::Stdout => {
-                // As SIGPIPE ends a program of this shell.
+                // As SIGPIPE would end a local program.
                 client.ask(&kill(task, &caller("the reader of llts run has closed its end")))?;
                 return Ok(());
             }
@@ -104,8 +104,8 @@ pub(super) struct Finish<'a> {
 }
 
 impl Finish<'_> {
-    /// Prints the rest. The report of a task without another output goes to stdout, beside one to stderr. Returns why stdout did
-    /// not take all of it.
+    /// Prints the rest. The report goes to stdout if the task printed nothing there, otherwise to stderr. Returns the error that kept
+    /// stdout from taking everything.
     pub(super) fn show(mut self, a_sentence_follows: bool) -> Option<io::ErrorKind> {
         let mut stdout = self.complete(Stream::Stdout);
         let is_quiet = stdout.is_unused();
@@ -114,7 +114,7 @@ impl Finish<'_> {
         }
         stdout.end(false);
         let has_report = !is_quiet && !self.task.report().is_empty();
-        // Before the report in any case: it may have been followed.
+        // Stderr comes before the report, because parts of it may have been printed already.
         let mut stderr = self.complete(Stream::Stderr);
         stderr.end(has_report || a_sentence_follows);
         if has_report {
@@ -126,7 +126,7 @@ impl Finish<'_> {
         stdout.failure()
     }
 
-    /// The output as it was followed, or printed here.
+    /// The sink of an output that was followed, or that is printed here.
     fn complete(&mut self, stream: Stream) -> Sink {
         let (followed, target) = match stream {
             Stream::Stdout => (self.followed.stdout.take(), Target::Stdout),

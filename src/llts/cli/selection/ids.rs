@@ -1,4 +1,4 @@
-//! The ids of tasks on a command line: whole, or the letters at their end. The one place where a text becomes an id.
+//! The ids of tasks on a command line: whole ids, or the letters at their end. Only here does a text become an id.
 
 use api::wire::Narrowing;
 use api::wire::client::Selector;
@@ -21,7 +21,7 @@ pub(in crate::cli) fn letters(text: &str) -> Option<[u8; TaskId::SUFFIX_LEN]> {
     letters.iter().all(u8::is_ascii_alphabetic).then_some(letters)
 }
 
-/// The short form of an id, in which people see and write it.
+/// The short form of an id, for people.
 pub(in crate::cli) fn short(id: &str) -> &str {
     id.parse::<TaskId>().ok().and_then(|_| id.rsplit_once('_')).map_or(id, |(_, letters)| letters)
 }
@@ -29,7 +29,7 @@ pub(in crate::cli) fn short(id: &str) -> &str {
 /// The whole id for this text.
 ///
 /// # Errors
-/// When it is no id, or when no task or several tasks have these letters.
+/// When the text is no id, or its letters fit no task or several tasks.
 pub(in crate::cli) fn whole(client: &Client, text: &str) -> Result<String, Failure> {
     if text.parse::<TaskId>().is_ok() {
         return Ok(text.to_owned());
@@ -63,10 +63,10 @@ fn forgotten(client: &Client, letters: [u8; TaskId::SUFFIX_LEN]) -> Result<Optio
     }
 }
 
-/// A submission with whole ids in place of short ones, in its parent and in what it waits for.
+/// Replaces short ids in a submission, in its parent and in the tasks that it waits for.
 ///
 /// # Errors
-/// As [`whole`].
+/// The same as for [`whole`].
 pub(in crate::cli) fn with_whole(client: &Client, submission: Submission) -> Result<Submission, Failure> {
     let whole_term = |term: String| match term.rsplit_once(':') {
         None if letters(&term).is_some() => whole(client, &term),

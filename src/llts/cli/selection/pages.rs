@@ -35,8 +35,8 @@ pub(super) fn find(client: &Client, wanted: &[Selector], id: &str) -> Result<Tas
     answer.unwrap_or_else(|| ask(last))
 }
 
-/// A number of tasks, newest first. Requests page by page, because the controller ends a page that becomes too long. A page begins
-/// behind the last task of the one before, so that its cost does not grow with those before it.
+/// At most `limit` tasks, newest first. They are requested page by page, because the controller cuts long answers. Each page begins after
+/// the last task of the previous one, so its cost does not grow with the number of earlier ones.
 fn pages(client: &Client, selector: &Selector, offset: u64, limit: u64) -> Result<Listing<TaskView>, ClientError> {
     let mut listing = client.ask(&tasks(selector, offset, limit))?;
     loop {

@@ -1,4 +1,4 @@
-//! The selected tasks in the history, which has fewer fields than the tasks.
+//! Finds the selected tasks in the history, which has fewer fields.
 
 use super::{Selection, Which};
 use api::wire::requests::history::RoundFilter;
@@ -6,7 +6,7 @@ use base::{RoundOutcome, ShownState, Wall};
 use term::exit::Failure;
 
 impl Selection {
-    /// The finished rounds of a time, for programs.
+    /// A filter for the finished rounds of a period, for programs.
     pub(in crate::cli) fn rounds(
         &self,
         since: Wall,
@@ -29,7 +29,7 @@ impl Selection {
         Ok(filter)
     }
 
-    /// The same for a table of tasks; `None` if the history can have none of them.
+    /// A filter for a table of tasks; `None` if the history can have no matching task.
     pub(in crate::cli) fn past(&self, since: Wall, until: Wall, states: &[ShownState]) -> Option<RoundFilter> {
         let is_of_all = matches!(self.tasks.as_slice(), [] | [Which::All]);
         if !is_of_all || !self.filter.is_empty() || !self.status.is_empty() {

@@ -11,7 +11,8 @@ use term::exit;
 use term::exit::Failure;
 
 impl Selection {
-    /// The first rows of the selected tasks, in the order that is asked for. Those of several requests are not in it.
+    /// The first rows of the selected tasks, in the requested order. Rows from several requests are not merged into one
+    /// order.
     pub(in crate::cli) fn rows(&self, client: &Client, wanted: &RowsAsk, len_max: u64) -> Result<Rows, Failure> {
         let selectors = self.selectors()?;
         let mut all = Rows { total: 0, states: StateCounts::default(), now: Wall::default(), rows: Vec::new() };
@@ -50,7 +51,7 @@ impl Selection {
     }
 }
 
-/// So many rows, page by page, because the controller ends a page that becomes too long.
+/// At most this many rows, page by page, because the controller cuts long answers.
 fn pages(client: &Client, selector: &Selector, wanted: &RowsAsk, len_max: u64) -> Result<Rows, ClientError> {
     let mut found = client.ask(&rows(selector, wanted, 0, len_max))?;
     loop {

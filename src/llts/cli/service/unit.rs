@@ -1,17 +1,17 @@
-//! The text of a unit of systemd.
+//! The text of a systemd unit.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use base::path_text;
 
-/// What a unit runs.
+/// The contents of a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Unit {
     pub(super) program: PathBuf,
     pub(super) home: PathBuf,
     pub(super) agents: u16,
-    /// The controller of the agents, if none is started.
+    /// The address of the agents' controller, if none is started here.
     pub(super) elsewhere: Option<String>,
     pub(super) whose: Whose,
 }
@@ -19,16 +19,16 @@ pub(super) struct Unit {
 /// The manager of a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
-    /// That of the machine; the service runs as this user.
+    /// The manager of the machine; the service runs as this user.
     System { user: String },
-    /// That of the user.
+    /// The manager of the user.
     User,
 }
 
-/// The home of a service of the machine, which systemd makes (StateDirectory).
+/// The home of a machine-wide service, which systemd creates (StateDirectory).
 pub(super) const SYSTEM_HOME: &str = "/var/lib/llts";
 
-/// What no part of a service needs, and what a manager of a user may also take away.
+/// Restrictions that fit every part of a service and that a user's manager can apply.
 const HARDENED: &str = "\
 NoNewPrivileges=yes
 LockPersonality=yes
@@ -39,7 +39,8 @@ RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
 UMask=0077
 ";
 
-/// The same for the manager of the machine alone. The control groups stay: agents make their own (Delegate).
+/// Restrictions that only the manager of the machine can apply. Control groups stay writable, because agents make their
+/// own (Delegate).
 const HARDENED_SYSTEM: &str = "\
 ProtectSystem=full
 ProtectClock=yes
@@ -57,7 +58,7 @@ impl Unit {
         if self.elsewhere.is_some() { "llts-agents.service" } else { "llts.service" }
     }
 
-    /// The command that makes a home which systemd does not make.
+    /// The command that creates the home, if systemd does not.
     pub(super) fn folder_command(&self) -> Option<Vec<String>> {
         let Whose::System { user } = &self.whose else { return None };
         if self.home == Path::new(SYSTEM_HOME) {
@@ -87,7 +88,7 @@ Documentation=man:llts(1)
         if matches!(whose, Whose::System { .. }) {
             text += "Wants=network-online.target\nAfter=network-online.target\n";
         }
-        // Writing to a text cannot fail.
+        // Writing into a string cannot fail.
         let _ = write!(
             text,
             "
@@ -131,7 +132,7 @@ fn word(path: &Path) -> String {
     if text.contains([' ', '\'', '\\']) { format!("\"{text}\"") } else { text }
 }
 
-/// A text without what systemd would replace: `%` begins a specifier, and `$` a variable.
+/// Escapes the characters that systemd would replace: `%` begins a specifier, and `$` a variable.
 fn quoted(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%").replace('$', "$$")
 }

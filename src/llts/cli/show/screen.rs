@@ -15,13 +15,13 @@ use term::{hints, times};
 /// Columns of the name in front of each line.
 const NAME: usize = 9;
 
-/// Lines of an output that are shown.
+/// Number of shown lines of an output.
 const TAIL_LINES: usize = 5;
 
-/// Characters of a value that are shown where no edge of a terminal cuts it.
+/// Maximum number of shown characters of a value, where no terminal cuts it.
 const VALUE_CHARS_MAX: usize = 1000;
 
-/// A task of the service.
+/// The screen of a task in the service.
 pub(super) fn of_task(model: &Model, reason_first: bool, look: Look) -> Screen {
     let mut screen = Screen::new(look);
     if reason_first {
@@ -74,7 +74,7 @@ fn named(screen: &mut Screen, name: &str, text: &str) {
     }
 }
 
-/// Its short id, its state, when and for how long it ran and where.
+/// The first line: the short id, the state, the times and the place.
 fn head(model: &Model, screen: &mut Screen) {
     let row = &model.row;
     let state = row.state();
@@ -109,7 +109,7 @@ fn ran(model: &Model) -> Option<Duration> {
     Some(end.unwrap_or(model.now).since(start))
 }
 
-/// The reason, with the last line of stderr where that says more.
+/// The reason, with the last line of stderr if that adds something.
 fn why(model: &Model) -> String {
     let reason = times::readable(model.explanation.why());
     let last = model.task.stderr().lines().rev().map(str::trim).find(|line| !line.is_empty());
@@ -119,7 +119,7 @@ fn why(model: &Model) -> String {
     }
 }
 
-/// How long it runs, against what is usual.
+/// How long the task has run, compared to the usual time.
 fn compared(model: &Model) -> Option<(String, anstyle::Style)> {
     let (ran, usual) = ran(model).zip(model.row.usual())?;
     let of = if model.row.job().is_empty() { model.row.tool() } else { model.row.job() };
@@ -139,7 +139,7 @@ fn value(task: &TaskView, screen: &mut Screen) {
     screen.line([(FAINT, format!("{:NAME$}", "value").as_str()), (PLAIN, &text)]);
 }
 
-/// Each change, with the time since the one before.
+/// Each change, with the time since the previous one.
 fn moments(model: &Model) -> String {
     let row = &model.row;
     let Some(submitted) = row.submitted_at() else { return String::new() };
@@ -163,7 +163,7 @@ fn moments(model: &Model) -> String {
     text
 }
 
-/// The bytes of each output, and the last lines of those that have ended.
+/// The bytes of each output, and the last lines of finished outputs.
 fn outputs(model: &Model, screen: &mut Screen) {
     if let Some(Written { stdout, stderr, last }) = model.written {
         let last = last.map(|at| format!(", the last {}", times::ago(model.now, at))).unwrap_or_default();
@@ -191,7 +191,7 @@ fn cost(task: &TaskView, screen: &mut Screen) {
     named(screen, "cost", &format!("cpu {}   memory {} MB", times::seconds(cpu), memory.div_ceil(1024)));
 }
 
-/// A line for each round before the present one.
+/// One line for each earlier round.
 fn rounds(task: &TaskView, screen: &mut Screen) {
     let (_, past) = task.rounds();
     for (round, past) in &past {
@@ -205,7 +205,7 @@ fn rounds(task: &TaskView, screen: &mut Screen) {
     }
 }
 
-/// The commands that may follow.
+/// Useful commands to type next.
 fn next(model: &Model) -> String {
     let id = short(model.row.id());
     match model.row.state() {
@@ -217,7 +217,7 @@ fn next(model: &Model) -> String {
     }
 }
 
-/// A task of which only the history is left.
+/// The screen of a task that is left only in the history.
 pub(super) fn of_rounds(id: &str, rounds: &[RoundRow], now: Wall, look: Look) -> Screen {
     let mut screen = Screen::new(look);
     let Some(last) = rounds.last() else { return screen };

@@ -17,7 +17,7 @@ use term::style::{BAD, FAINT, GOOD, Look, ODD, PLAIN, STRONG, Screen};
 use term::table::{Column, Give, Omit, Table, grouped};
 use term::{hints, times};
 
-/// Rows of each table where the terminal has room for all.
+/// Maximum number of rows of each table, if the terminal has room.
 const ROWS_MAX: usize = 10;
 
 /// Characters of the bar of a job.
@@ -33,7 +33,7 @@ struct Rows {
 }
 
 impl Rows {
-    /// One row less of the longest part; of equal ones, the one that matters least gives way. False if there is none to give.
+    /// Takes one row from the longest part, and among equal ones from the least important. Returns false if no row is left to take.
     fn give_way(&mut self) -> bool {
         let parts = [&mut self.failed, &mut self.running, &mut self.waiting, &mut self.jobs];
         let longest = parts.into_iter().max_by_key(|rows| **rows).filter(|rows| **rows > 0);
@@ -41,7 +41,7 @@ impl Rows {
     }
 }
 
-/// The screen, on a terminal with this number of lines no taller than that.
+/// The screen. On a terminal, it has at most this number of lines.
 pub(super) fn of(status: &Status, look: Look, lines: Option<usize>) -> Screen {
     let failures = failures(status);
     let mut rows = Rows {
@@ -54,7 +54,7 @@ pub(super) fn of(status: &Status, look: Look, lines: Option<usize>) -> Screen {
         let mut screen = drawn(status, &failures, rows, look);
         let Some(lines) = lines.filter(|lines| screen.height() > *lines) else { return screen };
         if !rows.give_way() {
-            // A pipe gets all of it.
+            // The whole screen goes into a pipe.
             screen.cut(lines, &hints::typed("llts status | cat"));
             return screen;
         }
@@ -77,7 +77,7 @@ fn drawn(status: &Status, failures: &[Group], rows: Rows, look: Look) -> Screen 
     screen
 }
 
-/// The line that says how the service is.
+/// The line about the state of the service.
 pub(in super::super) fn head(status: &Status, screen: &mut Screen) {
     let agents = status.agents;
     let waiting = status.states.of(ShownState::Waiting) + status.states.of(ShownState::Held);
@@ -103,7 +103,7 @@ pub(in super::super) fn head(status: &Status, screen: &mut Screen) {
     screen.flow(parts);
 }
 
-/// Since when this controller leads, who would lead next, and what a loss would cost.
+/// How long this controller has led, which home would lead next, and what a loss would cost.
 pub(in super::super) fn leading(queue: &QueueView, now: Wall) -> String {
     let since = times::short(now.since(queue.since));
     let next = match &*queue.standbys {
@@ -114,18 +114,18 @@ pub(in super::super) fn leading(queue: &QueueView, now: Wall) -> String {
     format!("leads {} for {since}; {next}; an accepted task survives {}", queue.place, queue.survives)
 }
 
-/// What an operator has to look at, each in a sentence with a command.
+/// Problems for an operator, each in a sentence with a command.
 fn problems(status: &Status) -> Vec<String> {
     status.problems.iter().map(|problem| sentence(problem, status.now)).collect()
 }
 
-/// A problem, since when, and the command for it.
+/// A problem, how long it has lasted, and the command for it.
 fn sentence(problem: &Problem, now: Wall) -> String {
     let since = problem.since.map(|at| format!(" ({})", times::ago(now, at))).unwrap_or_default();
     format!("{}{since}; {}", times::readable(&problem.text), hints::typed(&problem.hint))
 }
 
-/// A table below an empty line, and how to see what it leaves out.
+/// A table below an empty line, and the command for the rows that it leaves out.
 fn section(screen: &mut Screen, table: &Table, left_out: Option<String>, command: &str) {
     if table.is_empty() && left_out.is_none() {
         return;
@@ -139,7 +139,7 @@ fn section(screen: &mut Screen, table: &Table, left_out: Option<String>, command
     }
 }
 
-/// What a part leaves out that shows some of all.
+/// The note on the rows that a part leaves out.
 fn left_out(shown: usize, all: usize, name: &str) -> Option<String> {
     let text = if shown == 0 { format!("{all} {name}") } else { format!("and {} more", all.saturating_sub(shown)) };
     (shown < all).then_some(text)
@@ -177,7 +177,7 @@ fn bar(job: &JobAnswer) -> String {
     format!("[{}]", (0..BAR).map(mark).collect::<String>())
 }
 
-/// The runs, those that take longer than usual first.
+/// The running tasks; those that take longer than usual come first.
 pub(in super::super) fn running_table(status: &Status, rows_max: usize) -> Table {
     let mut table = Table::of([
         Column::new("RUNNING"),
@@ -227,7 +227,7 @@ fn waiting(status: &Status, rows_max: usize, screen: &mut Screen) {
     screen.flow(line);
 }
 
-/// The last failures, those that are alike as one.
+/// The last failures, grouped by similarity.
 pub(in super::super) fn failures(status: &Status) -> Vec<Group> {
     let mut failures = Failures::default();
     status.failed.iter().for_each(|task| failures.add_row(task));
@@ -241,7 +241,7 @@ fn failed_at(status: &Status, group: &Group) -> Option<Wall> {
     status.failed.iter().find(|task| task.id() == group.example).and_then(RowView::finished_at)
 }
 
-/// The table of failures that are alike.
+/// The table of similar failures.
 pub(in super::super) fn failures_table(status: &Status, groups: &[Group], rows_max: usize) -> Table {
     let mut table = Table::of([
         Column::new("FAILED"),
@@ -266,7 +266,7 @@ pub(in super::super) fn failures_table(status: &Status, groups: &[Group], rows_m
 
 fn last_failed(status: &Status, groups: &[Group], rows_max: usize, screen: &mut Screen) {
     let table = failures_table(status, groups, rows_max);
-    // Failures are known one by one up to a number, and alike among those.
+    // The service lists failures one by one only up to a limit, and only those are grouped.
     let (known, all) = (status.failed.len(), status.states.failures());
     let counted = (known < all).then(|| match known {
         0 => format!("{} failures", grouped(all)),

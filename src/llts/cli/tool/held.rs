@@ -50,11 +50,11 @@ pub(super) fn list(session: &mut Session) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Names the archives of the tools folder that are no tools, which the table lacks. What the controller has read is not read again.
+/// Notes invalid archives in the tools folder, which the table lacks. Archives that the controller has read are not read again.
 fn note_defective(session: &Session, rows: &[ToolRow]) {
     let is_sound = |tool: &ToolName, file: &Metadata| {
         let row = rows.iter().find(|row| row.name() == tool.as_str() && row.size() == file.len());
-        // A write changes this time, whatever becomes of the other ones.
+        // Any write changes this time, even if the other times are reset.
         let changed = u64::try_from(file.ctime() * 1_000_000 + file.ctime_nsec() / 1_000).unwrap_or_default();
         row.and_then(ToolRow::since).is_some_and(|since| since.micros() >= changed)
     };
@@ -113,7 +113,7 @@ pub(super) fn show(session: &mut Session, name: &ToolName) -> Result<(), Failure
     Ok(())
 }
 
-/// The description and the parameters of a tool, for people; `None` if it says nothing about itself.
+/// The description and parameters of a tool, for people; `None` if it has neither.
 fn about(row: &ToolRow) -> Option<String> {
     let manifest = tool_manifest::parse(row.manifest()).ok().filter(|_| !row.manifest().is_empty())?;
     let mut text = format!("{}\n", manifest.description);
@@ -131,7 +131,7 @@ fn about(row: &ToolRow) -> Option<String> {
     Some(text)
 }
 
-/// What a tool says about itself, for the help of `llts run TOOL --help`; `None` if the controller holds no such tool, or does not answer.
+/// A tool's own description, for `llts run TOOL --help`; `None` if the controller does not answer or has no such tool.
 pub(in crate::cli) fn help(client: &Client, name: &ToolName) -> Option<String> {
     about(&client.ask(&tool::show(name)).ok()?)
 }

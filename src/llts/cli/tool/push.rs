@@ -18,8 +18,8 @@ use proc::files::file_digest::digest_at;
 use term::exit::Failure;
 use term::output::note;
 
-/// The first request carries no bytes, and its answer says how many the others may carry. This is for a controller that says
-/// nothing.
+/// The first request carries no bytes, and its answer says how many the following ones may carry. This is the size if the controller does
+/// not say.
 const PART_BYTES: u64 = 4096;
 
 /// How often the controller may answer that it has fewer bytes than before: another push of the same archive may interfere.
@@ -45,7 +45,7 @@ pub(super) fn run(session: &mut Session, path: &Path, name: Option<&str>) -> Res
     Ok(())
 }
 
-/// Sends the parts that the controller lacks; returns their bytes.
+/// Sends the missing parts to the controller. Returns the number of sent bytes.
 fn send(
     client: &Client,
     (tool, digest): (&ToolName, ToolDigest),

@@ -1,15 +1,15 @@
-//! The state of the screen, without terminal, clock and connection: events in, orders out.
+//! The state of the screen, without a terminal, a clock or a connection: takes events, gives orders.
 //!
 //! | the screen | event | consequence |
 //! |---|---|---|
-//! | a view | the state of the service has changed | its rows are asked for, at most once a second; the overview is drawn anew |
+//! | a view | the state of the service has changed | its rows are requested, at most once a second; the overview is redrawn |
 //! | a view | a digit, Tab | another view; its filter and its place are kept |
-//! | a view | `/` and letters | its rows are narrowed down with every letter; Enter keeps the filter, Escape removes it |
-//! | a view | Enter, `e`, `l` | a pane about the row at the cursor; Enter on what stands for tasks shows those tasks |
-//! | a view, a pane | `k`, `r`, `h`, `H`, `p` | a question with the number of things that it is about |
+//! | a view | `/` and letters | each letter narrows its rows; Enter keeps the filter, Escape removes it |
+//! | a view | Enter, `e`, `l` | a pane about the row at the cursor; on a row that stands for tasks, Enter shows those tasks |
+//! | a view, a pane | `k`, `r`, `h`, `H`, `p` | a question with the number of things that would change |
 //! | a question | `y` | the changes are made, and a line says how many were |
 //! | a question | any other key | nothing is changed |
-//! | anything | the controller does not answer | the head says since when; what was known stays |
+//! | anything | the controller does not answer | the head says since when; old data stays |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use term::style::{self, FAINT, Look, PLAIN};
 /// Lines around the body: the head, the views, and the keys.
 const FRAME: usize = 3;
 
-/// Something that the screen reacts to.
+/// An event for the screen.
 #[derive(Debug)]
 pub(super) enum Event {
     Key(KeyEvent),
@@ -38,11 +38,11 @@ pub(super) enum Event {
     Status(Box<Status>),
     /// Why the controller does not answer.
     Lost(String),
-    /// The rows that were asked for.
+    /// The requested rows.
     Loaded(Wanted, Result<Answer, String>),
     /// The lines of a pane.
     Shown(About, Result<Vec<Line>, String>),
-    /// Lines of the log that is followed.
+    /// Lines of the followed log.
     Logged(u64, Vec<String>),
     /// The outcome of changes, as a sentence.
     Acted(String),
@@ -50,20 +50,20 @@ pub(super) enum Event {
     Quit,
 }
 
-/// Something that the screen wants done.
+/// An order from the screen.
 #[derive(Debug)]
 pub(super) enum Order {
     Load(Wanted),
     Show(About),
     Follow(u64, String, Stream),
     Act(Vec<Act>),
-    /// Ask with another connection from here on.
+    /// Use another connection from now on.
     Reconnect,
     Suspend,
     Quit,
 }
 
-/// What the last line is for.
+/// The use of the last line.
 #[derive(Debug, Default)]
 pub(super) enum Foot {
     #[default]
@@ -99,7 +99,7 @@ pub(super) struct App {
     pub(super) size: (u16, u16),
     pub(super) is_coloured: bool,
     filters: BTreeMap<usize, String>,
-    /// The view whose row has led to these tasks.
+    /// The view with the row that led to these tasks.
     from: Option<View>,
     heard: Mono,
     reason: Arc<str>,
@@ -141,7 +141,7 @@ impl App {
         self.filters.get(&(self.view as usize)).map_or("", String::as_str)
     }
 
-    /// When something is due without an event.
+    /// When a timeout is due.
     pub(super) fn poll_timeout(&self, now: Mono) -> Mono {
         let second = now + LOAD_PAUSE;
         if !self.list.is_stale || self.list.is_loading {
@@ -150,7 +150,7 @@ impl App {
         self.list.loaded.map_or(now, |loaded| loaded + LOAD_PAUSE).clamp(now, second)
     }
 
-    /// Time has passed.
+    /// Acts on the passing of time.
     pub(super) fn handle_timeout(&mut self, now: Mono) -> Vec<Order> {
         if let Freshness::After(pause) = self.view.freshness() {
             self.list.is_stale |= self.list.loaded.is_none_or(|loaded| now.since(loaded) >= pause);
@@ -172,7 +172,7 @@ impl App {
                 let is_another =
                     self.status.started_at != status.started_at && self.status.started_at != Wall::default();
                 if is_another || matches!(self.link, Link::Lost { .. }) {
-                    // Requests to the controller before have no answer any more.
+                    // Earlier requests to the controller will not be answered.
                     self.list.reload();
                     orders.push(Order::Reconnect);
                 }
@@ -224,7 +224,7 @@ impl App {
         Some(Order::Load(self.wanted()))
     }
 
-    /// Makes the rows anew, with the ages of this moment. The cursor stays at its row.
+    /// Rebuilds the rows, with ages as of now. The cursor stays at its row.
     fn rebuild(&mut self, now: Mono) {
         let mut status = self.status.clone();
         if status.now != Wall::default() {
@@ -287,7 +287,7 @@ impl App {
         self.list.reload();
     }
 
-    /// The word of a filter that cannot be read.
+    /// The invalid word of a filter.
     pub(super) fn filter_error(&self) -> Option<String> {
         if self.view != View::Tasks {
             return None;
@@ -324,7 +324,7 @@ impl App {
         Vec::new()
     }
 
-    /// The keys that have no meaning in a pane.
+    /// Handles letters that have no meaning in a pane.
     fn letter(&mut self, letter: char) {
         if let Some((view, ..)) = View::ALL.iter().find(|(_, key, _)| *key == letter) {
             return self.go(*view);
@@ -404,7 +404,7 @@ impl App {
         self.list.rows.get(self.list.cursor).map(|row| row.target.clone()).unwrap_or_default()
     }
 
-    /// The task at the cursor; of failures that are alike, the newest.
+    /// The task at the cursor; for similar failures, the newest one.
     fn task_at_cursor(&self) -> Option<String> {
         match self.at_cursor() {
             Target::Task { id, .. } => Some(id),
@@ -456,7 +456,7 @@ impl App {
         vec![Order::Follow(self.logs, id, stream)]
     }
 
-    /// Asks whether the marked rows, or the one at the cursor, are to be changed.
+    /// Asks whether to change the marked rows, or else the one at the cursor.
     fn ask(&mut self, verb: Verb) {
         let targets: Vec<Target> = if verb == Verb::Pause && self.view == View::Overview && self.pane.is_none() {
             vec![Target::Service { is_paused: self.status.paused_until.is_some() }]
@@ -472,7 +472,7 @@ impl App {
         };
     }
 
-    /// A pane about something that goes on is asked for again.
+    /// Requests a pane again, if its subject can still change.
     fn again(&self) -> Option<Order> {
         match &self.pane {
             Some(Pane { about: about @ (About::Task(_) | About::Reason(_) | About::Graph(_)), .. }) => {

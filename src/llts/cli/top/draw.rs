@@ -37,7 +37,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &App, now: Mono) {
     }
 }
 
-/// Draws a line; `over` is for the whole row.
+/// Draws a line; `over` styles the whole row.
 fn put(frame: &mut Frame<'_>, app: &App, area: Rect, line: &Line, over: Cell) {
     let spans = line.iter().map(|(style, text)| Span::styled(calm(text), cell(*style, app.is_coloured)));
     let buffer = frame.buffer_mut();
@@ -45,10 +45,10 @@ fn put(frame: &mut Frame<'_>, app: &App, area: Rect, line: &Line, over: Cell) {
     buffer.set_style(area, over);
 }
 
-/// Marks on one letter that are shown: terminals lose count of the columns of a letter with many.
+/// Maximum number of combining marks on a letter: with many, terminals lose count of the columns.
 const MARKS_MAX: usize = 2;
 
-/// A text whose letters have few marks.
+/// A text with few combining marks per letter.
 fn calm(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
         return Cow::Borrowed(text);
@@ -61,7 +61,7 @@ fn calm(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().filter(is_shown).collect())
 }
 
-/// A style of the tables as one of the screen.
+/// Converts a style of the tables into one of the screen.
 fn cell(style: Style, is_coloured: bool) -> Cell {
     let mut cell = Cell::default();
     for (effect, modifier) in
@@ -77,7 +77,7 @@ fn cell(style: Style, is_coloured: bool) -> Cell {
     }
 }
 
-/// One of the sixteen colours that every theme of a terminal has.
+/// One of the sixteen colours in every terminal theme.
 const fn ink(colour: AnsiColor) -> Ink {
     match colour {
         AnsiColor::Red | AnsiColor::BrightRed => Ink::Red,
@@ -100,7 +100,7 @@ fn head(app: &App, now: Mono) -> Line {
     }
 }
 
-/// The views with their keys, or the present one alone where there is no room.
+/// The views with their keys, or only the present one if room is short.
 fn views(app: &App, room: usize) -> Line {
     if let Some(pane) = &app.pane {
         return vec![(STRONG, title(&pane.about))];
@@ -180,7 +180,7 @@ fn body(frame: &mut Frame<'_>, app: &App, area: Rect) {
     }
 }
 
-/// The sentence in place of rows, where there are none.
+/// A sentence in place of missing rows.
 fn empty(app: &App) -> Option<Line> {
     if let Some(why) = app.filter_error() {
         return Some(vec![(BAD, why)]);

@@ -1,5 +1,5 @@
-//! The threads that talk to the controller, so that a slow answer delays no key: one follows the state of the service, one asks and
-//! changes what the screen orders, and one follows the log that is shown.
+//! The threads that talk to the controller, so that a slow answer delays no key. One follows the state of the service, one carries out
+//! the orders of the screen, and one follows the shown log.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,23 +23,23 @@ use llts_client::{Client, PARK_MAX};
 use proc::own_program::OwnProgram;
 use term::style::{Look, Screen};
 
-/// The pause after a controller did not answer; it grows to the other one.
+/// The first pause after a controller did not answer; it grows to the second one.
 const PAUSE: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// Bytes of an output from which a log is shown: its end.
+/// How many bytes at the end of an output a log shows.
 const LOG_BYTES: u64 = 256 * 1024;
 
-/// Characters of a line of a log that are shown.
+/// Maximum number of shown characters in a line of a log.
 const LINE_CHARS_MAX: usize = 2_000;
 
-/// Steps of a graph that are shown.
+/// Maximum number of shown steps of a graph.
 const STEPS_MAX: u64 = 1_000;
 
 /// Follows the state of the service until the screen ends.
 pub(super) fn follow(connect: Arc<Connect>, events: Sender<Event>) {
     thread::spawn(move || {
-        // It is never sent to: it ends when the screen does, and measures the pauses.
+        // Nothing is ever sent here. The channel closes when the screen ends, and its timeout measures the pauses.
         let (_open, pauses) = mpsc::channel::<()>();
         let (mut client, mut followed, mut pause) = (None, Followed::default(), PAUSE);
         loop {
@@ -69,7 +69,7 @@ pub(super) fn follow(connect: Arc<Connect>, events: Sender<Event>) {
     });
 }
 
-/// Something for the thread that asks.
+/// A job for the thread that sends requests.
 #[derive(Debug)]
 pub(super) enum Job {
     Load(Wanted),
@@ -77,7 +77,7 @@ pub(super) enum Job {
     Act(Vec<Act>),
 }
 
-/// Carries out what the screen orders, one after the other; of several requests for rows only the last one.
+/// Carries out the orders of the screen in turn. Of several requests for rows, only the last one is sent.
 pub(super) fn serve(connect: Arc<Connect>, program: OwnProgram, events: Sender<Event>) -> Sender<Job> {
     let (orders, jobs) = mpsc::channel();
     thread::spawn(move || {
@@ -116,7 +116,7 @@ pub(super) fn serve(connect: Arc<Connect>, program: OwnProgram, events: Sender<E
     orders
 }
 
-/// The next job. A request for rows that a later one makes needless is left out.
+/// The next job. A request for rows is skipped if a later one follows.
 fn next(jobs: &Receiver<Job>, waiting: &mut VecDeque<Job>) -> Option<Job> {
     if waiting.is_empty() {
         waiting.push_back(jobs.recv().ok()?);
@@ -147,7 +147,7 @@ fn lines(client: &Client, about: &About, look: Look) -> Result<Vec<Line>, String
     Ok(screen.into_lines())
 }
 
-/// Makes the changes, and says how many were made and why others were not.
+/// Makes the changes. Returns how many succeeded, and the first warning or failure.
 fn acted(client: &Client, acts: &[Act]) -> String {
     let (mut done, mut said) = (0, None);
     for Act { name, ask } in acts {
@@ -200,7 +200,7 @@ pub(super) fn log(
             offset = part.offset() + data.len() as u64;
             rest.extend_from_slice(&data);
             let whole = rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-            // A line without an end is shown when the output ends, or when it is too long to wait for.
+            // An unfinished line is shown when the output ends, or when the line gets too long.
             let shown = if part.is_end() || rest.len() - whole > LINE_CHARS_MAX { rest.len() } else { whole };
             let lines: Vec<u8> = rest.drain(..shown).collect();
             let lines: Vec<String> = String::from_utf8_lossy(&lines).lines().map(line).collect();
@@ -215,7 +215,7 @@ pub(super) fn log(
     });
 }
 
-/// A line that cannot act on the terminal.
+/// A line that cannot control the terminal.
 fn line(text: &str) -> String {
     printable_lines(&text.chars().take(LINE_CHARS_MAX).collect::<String>()).replace('\t', "    ")
 }

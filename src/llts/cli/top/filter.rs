@@ -1,4 +1,4 @@
-//! The line that narrows a view down, as one types it: `state=failed,lost tool=x corrupt header`.
+//! The filter line of a view, as the user types it: `state=failed,lost tool=x corrupt header`.
 
 use base::{ShownState, Wall};
 
@@ -8,17 +8,17 @@ use api::wire::requests::history::SortKey;
 use api::wire::requests::rows::{Order, RowsAsk};
 use term::{states, when};
 
-/// The names that a word with `=` may have.
+/// The names allowed before `=` in a word.
 pub(super) const NAMES: &str = "state= tool= job= agent= since= until= longer=yes, and any text";
 
-/// Which tasks a filter asks for.
+/// The tasks that a filter selects.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Filter {
     pub(super) selector: Selector,
     pub(super) wanted: RowsAsk,
 }
 
-/// Reads a filter of tasks. An error is a sentence about the word that is wrong.
+/// Parses a filter of tasks. An error is a sentence about the wrong word.
 pub(super) fn parse(text: &str, (sort, is_reversed): (SortKey, bool), now: Wall) -> Result<Filter, String> {
     let mut filter = Filter::default();
     filter.wanted.order = Order { by: sort, is_reversed };
@@ -37,7 +37,7 @@ pub(super) fn parse(text: &str, (sort, is_reversed): (SortKey, bool), now: Wall)
             "since" => narrowing.since = Some(when::past(value).map_err(bad)?.wall(now)),
             "until" => narrowing.until = Some(when::past(value).map_err(bad)?.wall(now)),
             "longer" => narrowing.runs_longer = value == "yes",
-            // It is a part of a command, such as `in=film7.mov`.
+            // The word belongs to a command, such as `in=film7.mov`.
             _ => texts.push(word),
         }
     }

@@ -5,7 +5,7 @@ use super::listing::View;
 use super::pane::Line;
 use term::style::{FAINT, PLAIN, STRONG, wrapped};
 
-/// The keys, each with what it does.
+/// The keys, each with its effect.
 const KEYS: [(&str, &str); 17] = [
     ("1 to 9, 0, -", "another view; Tab and Shift-Tab turn through them"),
     ("arrows", "move; so do PgUp, PgDn, Home, End and the wheel"),
@@ -26,12 +26,12 @@ const KEYS: [(&str, &str); 17] = [
     ("q, Ctrl-C", "leave"),
 ];
 
-/// The words of a filter of tasks.
+/// The names in a filter of tasks.
 pub(super) const fn filter_names() -> &'static str {
     filter::NAMES
 }
 
-/// The column in which the keys are.
+/// The width of the column with the keys.
 const KEY_WIDTH: usize = 13;
 
 /// The pane, for a screen of this width.
@@ -51,7 +51,7 @@ pub(super) fn lines(width: usize) -> Vec<Line> {
     lines
 }
 
-/// The keys that matter in a view, the most important first, as many as there is room for.
+/// The keys of a view, the most important first, as many as fit.
 pub(super) fn hints(view: View, is_pane: bool, room: usize) -> Line {
     let keys: &[(&str, &str)] = match view {
         _ if is_pane => {

@@ -1,4 +1,4 @@
-//! The views: what each asks for, and how the answers become rows. A table is the one of the command that prints it.
+//! The views: the request of each, and how answers become rows. Each table is the one that a command prints.
 
 use std::time::Duration;
 
@@ -25,16 +25,16 @@ use term::style::{Look, PLAIN, Screen};
 use term::table::Table;
 use term::{times, when};
 
-/// Rows of one request.
+/// Rows per request.
 const PAGE: u64 = 500;
 
-/// The most rows of a view; a filter finds the others.
+/// Maximum number of rows in a view; a filter finds the others.
 pub(super) const ROWS_MAX: u64 = 5_000;
 
 /// The hours that the view of the history shows.
 const HOURS: Duration = Duration::from_secs(48 * 3_600);
 
-/// A row of a view: its parts, printable, and what it is about.
+/// A row of a view: its printable parts, and its target.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Row {
     pub(super) target: Target,
@@ -71,16 +71,16 @@ pub(super) enum View {
 /// How a view is kept up to date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Freshness {
-    /// It is a part of the state of the service.
+    /// It comes with the state of the service.
     Part,
     /// It is asked for when that state has changed.
     OnChange,
-    /// It is asked for after this time: another program answers, which tells no changes.
+    /// It is requested at this interval: another program answers, and that reports no changes.
     After(Duration),
 }
 
 impl View {
-    /// All views, with the key that shows each, and its name.
+    /// All views, with their keys and names.
     pub(super) const ALL: [(Self, char, &'static str); 11] = [
         (Self::Overview, '1', "Overview"),
         (Self::Tasks, '2', "Tasks"),
@@ -105,7 +105,7 @@ impl View {
         }
     }
 
-    /// The system that a view shows by its command, if the controller does not follow it.
+    /// The system whose command a view shows, if the controller does not follow it.
     pub(super) const fn beside(self) -> Option<Beside> {
         match self {
             Self::Prompts => Some(Beside::Prompts),
@@ -116,7 +116,7 @@ impl View {
     }
 }
 
-/// What a view asks for.
+/// The request of a view.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Wanted {
     pub(super) view: View,
@@ -125,7 +125,7 @@ pub(super) struct Wanted {
     pub(super) rows: u64,
 }
 
-/// What a view has been answered.
+/// The answer for a view.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Data {
     #[default]
@@ -140,7 +140,7 @@ pub(super) enum Data {
     Text(String),
 }
 
-/// An answer for a view, with the number of all rows that there are.
+/// An answer for a view, with the total number of rows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Answer {
     pub(super) data: Data,
@@ -153,7 +153,7 @@ pub(super) fn load(client: &Client, wanted: &Wanted) -> Result<Answer, ClientErr
     match wanted.view {
         View::Tasks => {
             let now = clock::now().wall;
-            // A filter that cannot be read is not sent: its line says so.
+            // An invalid filter is not sent: its line reports it.
             let Ok(filter) = filter::parse(&wanted.filter, wanted.sort, now) else { return Ok(Answer::default()) };
             let (mut rows, mut total) = (Vec::new(), 0);
             while (rows.len() as u64) < wanted.rows {
@@ -202,7 +202,7 @@ pub(super) fn load(client: &Client, wanted: &Wanted) -> Result<Answer, ClientErr
     }
 }
 
-/// The rows of a view, as far as they have the text of the filter. The first of a table is its head.
+/// The rows of a view that contain the text of the filter. The first row of a table is its head.
 pub(super) fn rows(view: View, data: &Data, status: &Status, filter: &str, look: Look) -> Vec<Row> {
     let now = status.now;
     let (table, targets): (Table, Vec<Target>) = match data {
@@ -218,7 +218,7 @@ pub(super) fn rows(view: View, data: &Data, status: &Status, filter: &str, look:
             let lines: Vec<_> = found.iter().map(|task| TaskLine::of_task(task, now)).collect();
             let target =
                 |row: &RowView| Target::Task { id: row.id().to_owned(), is_held: row.state() == ShownState::Held };
-            // The controller has narrowed these down.
+            // The controller has already filtered these.
             let table = tasks::table(&lines, &Columns::Usual, now);
             return drawn(&table, found.iter().map(target), look);
         }
@@ -258,7 +258,7 @@ pub(super) fn rows(view: View, data: &Data, status: &Status, filter: &str, look:
     matching(drawn(&table, targets.into_iter(), look), filter, 1)
 }
 
-/// What a task does and for how long, if it is one of those that the state of the service shows.
+/// The run time and work of a task, if the state of the service shows it.
 fn doing(status: &Status, id: &str) -> String {
     let Some(row) = status.running.iter().find(|row| row.id() == id) else { return String::new() };
     let ran = row.run_at().map(|at| times::short(status.now.since(at))).unwrap_or_default();
@@ -272,7 +272,7 @@ fn drawn(table: &Table, targets: impl Iterator<Item = Target>, look: Look) -> Ve
     screen.into_lines().into_iter().zip(targets).map(|(parts, target)| Row::new(target, parts)).collect()
 }
 
-/// The first rows, and those of the others that have the text.
+/// The first `kept` rows, and the others that contain the text.
 fn matching(rows: Vec<Row>, filter: &str, kept: usize) -> Vec<Row> {
     let text = filter.to_lowercase();
     let is_shown = |(place, row): &(usize, Row)| *place < kept || text.is_empty() || row.says(&text);

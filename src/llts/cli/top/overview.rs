@@ -1,4 +1,4 @@
-//! The first view: what is wrong, what goes on, why tasks wait, and what has failed.
+//! The first view: problems, running work, why tasks wait, and failures.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ pub(super) fn rows(status: &Status, look: Look) -> Vec<Row> {
     rows
 }
 
-/// A table below an empty line, whose rows are about these.
+/// A table below an empty line, with the targets of its rows.
 fn part(rows: &mut Vec<Row>, table: &Table, targets: impl Iterator<Item = Target>, look: Look) {
     if table.is_empty() {
         return;
@@ -117,7 +117,7 @@ fn shown(seconds: f64) -> String {
     times::short(Duration::try_from_secs_f64(seconds).unwrap_or_default())
 }
 
-/// Bars of eight heights; none for nothing.
+/// Bars of eight heights; a blank for zero.
 fn bars(values: &[f64]) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let top = values.iter().copied().fold(0.0, f64::max);
@@ -129,7 +129,7 @@ fn bars(values: &[f64]) -> String {
     values.iter().map(bar).collect()
 }
 
-/// The line at the top of every view: as many parts of it as there is room for.
+/// The line at the top of every view, with as many parts as fit.
 pub(super) fn head(status: &Status, look: Look) -> Vec<(Style, String)> {
     let mut screen = Screen::new(look);
     screen::head(status, &mut screen);

@@ -29,7 +29,7 @@ pub(super) enum About {
 pub(super) struct Pane {
     pub(super) about: About,
     pub(super) lines: Vec<Line>,
-    /// Lines above the sight.
+    /// Lines above the visible part.
     pub(super) top: usize,
     /// Whether it stays at its end when lines come.
     follows: bool,
@@ -52,7 +52,7 @@ impl Pane {
         self.top = self.top.min(self.lines.len().saturating_sub(height));
     }
 
-    /// Adds lines of a log; the oldest give way.
+    /// Adds lines of a log; the oldest are dropped.
     pub(super) fn add(&mut self, lines: Vec<String>, height: usize) {
         self.lines.extend(lines.into_iter().map(|line| vec![(PLAIN, line)]));
         let surplus = self.lines.len().saturating_sub(LOG_LINES_MAX);

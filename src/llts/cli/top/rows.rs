@@ -1,4 +1,4 @@
-//! The rows of the present view: their answer, the cursor, and the part that is in sight.
+//! The rows of the present view: their answer, the cursor, and the visible part.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use base::Mono;
 /// The least time between two requests for the same rows.
 pub(super) const LOAD_PAUSE: Duration = Duration::from_secs(1);
 
-/// Rows that are asked for at first, and more when the cursor comes near their end.
+/// The number of rows in the first request. More follow when the cursor comes near their end.
 const ROWS: u64 = 200;
 
 /// See the [module](self).
@@ -17,14 +17,14 @@ const ROWS: u64 = 200;
 pub(super) struct Rows {
     pub(super) rows: Vec<Row>,
     pub(super) cursor: usize,
-    /// Rows above the sight, without the pinned ones.
+    /// Rows above the visible part, without the pinned ones.
     pub(super) top: usize,
     /// The number of rows that there are.
     pub(super) total: u64,
     pub(super) error: Option<String>,
     pub(super) data: Data,
     pub(super) wanted: u64,
-    /// Whether the rows may have changed since they were asked for.
+    /// Whether the rows may have changed since their request.
     pub(super) is_stale: bool,
     pub(super) is_loading: bool,
     pub(super) loaded: Option<Mono>,
@@ -48,13 +48,13 @@ impl Default for Rows {
 }
 
 impl Rows {
-    /// Other rows are wanted from here on.
+    /// Requests other rows from now on.
     pub(super) fn reload(&mut self) {
         (self.is_stale, self.is_loading, self.loaded) = (true, false, None);
         (self.wanted, self.error) = (ROWS, None);
     }
 
-    /// Takes an answer. One without a moment was asked for before the view changed, and is dropped.
+    /// Takes an answer. One without a moment was requested before the view changed, and is dropped.
     pub(super) fn answered(&mut self, answer: Result<Answer, String>, at: Option<Mono>) {
         self.is_loading = false;
         if at.is_none() {
@@ -67,7 +67,7 @@ impl Rows {
         }
     }
 
-    /// Rows at the top that stay when the others move: the head of a table.
+    /// Rows at the top that do not scroll: the head of a table.
     pub(super) fn pinned(&self) -> usize {
         let is_table = !matches!(self.data, Data::Nothing | Data::Text(_));
         usize::from(is_table && !self.rows.is_empty())
@@ -76,7 +76,7 @@ impl Rows {
     /// Takes the rows as they are now. The cursor stays at its row.
     pub(super) fn replace(&mut self, rows: Vec<Row>, height: usize) {
         if let Some(name) = self.rows.get(self.cursor).map(|row| row.target.name()).filter(|name| !name.is_empty()) {
-            // A task may be a problem and a run: each of its rows is a place of its own.
+            // A task may appear as a problem and as a run: each of these rows is a place of its own.
             let same = |row: &&Row| row.target.name() == name;
             let above = self.rows[..self.cursor].iter().filter(same).count();
             let mut places = rows.iter().enumerate().filter(|(_, row)| same(row)).map(|(place, _)| place);
@@ -88,14 +88,14 @@ impl Rows {
         self.settle(height);
     }
 
-    /// Whether a row can be at the cursor. Where no row is about anything, every row can.
+    /// Whether the cursor can stop at a row. If no row has a target, it can stop at all of them.
     fn is_stop(&self, place: usize) -> bool {
         let has_targets = self.rows.iter().any(|row| row.target != Target::Nothing);
         let is_one = |row: &Row| !has_targets || row.target != Target::Nothing;
         place >= self.pinned() && self.rows.get(place).is_some_and(is_one)
     }
 
-    /// Brings the cursor to a row that can have it, and that row into sight.
+    /// Moves the cursor to a row where it can stop, and makes that row visible.
     fn settle(&mut self, height: usize) {
         let (pinned, last) = (self.pinned(), self.rows.len().saturating_sub(1));
         let cursor = self.cursor.min(last);

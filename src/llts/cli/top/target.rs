@@ -1,4 +1,4 @@
-//! What a row is about, and what can be done with it.
+//! The target of a row, and the changes that keys make to it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use api::wire::requests::{graph, hold, kill, retry};
 use base::{Label, Phase, UNTIL_OPENED};
 use term::table::grouped;
 
-/// What a row is about.
+/// The target of a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Target {
     /// Nothing that a key acts on.
@@ -23,11 +23,11 @@ pub(super) enum Target {
         id: String,
         is_held: bool,
     },
-    /// Failures that are alike, the newest first.
+    /// Similar failures, the newest first.
     Alike(Vec<String>),
     Job {
         name: String,
-        /// Tasks that have not finished, those of them that wait, and tasks that have failed.
+        /// The counts of unfinished tasks, of waiting ones among them, and of failed tasks.
         open: u64,
         waiting: u64,
         failed: u64,
@@ -43,7 +43,7 @@ pub(super) enum Target {
     },
     /// The tasks that this filter finds.
     Tasks(String),
-    /// A sentence that may be longer than its line, and a command for it.
+    /// A sentence, perhaps too long for its line, and a command for it.
     Text {
         text: String,
         hint: String,
@@ -54,7 +54,7 @@ pub(super) enum Target {
     },
 }
 
-/// What a key does to a target.
+/// The action of a key on a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
     Kill,
@@ -64,10 +64,10 @@ pub(super) enum Verb {
     Pause,
 }
 
-/// A change that is asked for.
+/// A requested change.
 #[derive(Debug)]
 pub(super) struct Act {
-    /// The thing, for a sentence.
+    /// The name of the target, for a sentence.
     pub(super) name: String,
     /// The request; its answer may have a warning.
     pub(super) ask: Ask<Option<String>>,
@@ -85,8 +85,8 @@ impl Target {
         Self::Job { name: job.name().to_owned(), open, waiting: job.in_phase(Phase::Waiting), failed: job.failed() }
     }
 
-    /// What a verb does to these, if it does anything: the words for the question, and the changes. `reason` is for the records of tasks
-    /// that are ended.
+    /// The effect of a verb on these targets, if it has one: the words of the question, and the changes. `reason` is recorded with ended
+    /// tasks.
     pub(super) fn acts(targets: &[Self], verb: Verb, reason: &Arc<str>) -> Option<(String, Vec<Act>)> {
         let acts: Vec<Act> = targets.iter().flat_map(|target| target.act(verb, reason)).collect();
         let word = targets.first().and_then(|target| target.word(verb))?;
@@ -96,7 +96,7 @@ impl Target {
         (!acts.is_empty()).then(|| (format!("{word} {thing}{but}"), acts))
     }
 
-    /// The things of a question: one by its name, several by their number, and of jobs the number of tasks.
+    /// The targets in a question: one by its name, several by their number, and jobs by their number of tasks.
     fn things(targets: &[Self], verb: Verb, count: usize) -> Option<String> {
         let first = targets.first()?;
         let tasks: u64 = targets.iter().map(|target| target.tasks(verb)).sum();
@@ -119,7 +119,7 @@ impl Target {
         Some(plural(count as u64, word))
     }
 
-    /// Tasks of a job that a verb touches.
+    /// The number of a job's tasks that a verb affects.
     const fn tasks(&self, verb: Verb) -> u64 {
         match (self, verb) {
             (Self::Job { failed, .. }, Verb::Retry) => *failed,
@@ -143,7 +143,7 @@ impl Target {
         match self {
             Self::Task { id, is_held } => vec![task(id, *is_held)],
             Self::Alike(ids) if verb == Verb::Retry => ids.iter().map(|id| task(id, false)).collect(),
-            // Nothing of it is as the verb needs it.
+            // The job has no task that the verb could change.
             Self::Job { .. } if self.tasks(verb) == 0 => Vec::new(),
             Self::Job { name, .. } => {
                 let what = match verb {
@@ -163,7 +163,7 @@ impl Target {
             }
             Self::Service { is_paused } if verb == Verb::Pause => {
                 let mut acts = vec![Act::new("the service", gate::set(Label::SERVICE, &closed(*is_paused)))];
-                // That of a `llts down --wait`.
+                // `llts down --wait` may also have paused it.
                 acts.extend(is_paused.then(|| Act::new("the service", pause(Duration::ZERO))));
                 acts
             }
@@ -193,7 +193,7 @@ impl Target {
         })
     }
 
-    /// What the row is called where its line is not shown.
+    /// The name of the target where its row is not shown.
     pub(super) fn name(&self) -> &str {
         match self {
             Self::Task { id: name, .. }

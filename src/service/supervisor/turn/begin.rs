@@ -1,4 +1,4 @@
-//! What a supervisor takes before anything else, on its own or as the successor of the program before it.
+//! The first resources of a supervisor, whether it starts a service or succeeds an earlier program in its process.
 
 use nix::sys::signal::Signal;
 
@@ -14,8 +14,8 @@ use proc::process::become_subreaper;
 use proc::signals::{RETIRE, STOP, Signals};
 use proc::{logging, takeover};
 
-/// Takes the signals, the lock and the log, and the state of the program before this one in this process, if there is one. That
-/// program continues if this one fails here.
+/// Takes the signals, the lock and the log, and the state of the earlier program in this process, if there is one. That program continues
+/// if this one fails here.
 pub(super) fn begin(
     config: &Config,
     options: &Options,
@@ -36,7 +36,7 @@ pub(super) fn begin(
     };
     let handover: Handover = takeover::state(number)?;
     let prepared = prepare().and_then(|signals| match open_log() {
-        // It has served with a log, and a service without one is better than none.
+        // This program takes its service back after a failed restart: running without a log is better than not running.
         Err(_) if handover.failure.is_some() => Ok(signals),
         opened => Ok(opened.map(|()| signals)?),
     });

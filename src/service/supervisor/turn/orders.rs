@@ -1,4 +1,4 @@
-//! What a supervisor does for the orders of its user, and when its controller has nothing to do.
+//! How a supervisor carries out orders of its user, and ends a service that has no work.
 
 use super::Supervisor;
 use crate::supervisor::Report;
@@ -9,7 +9,7 @@ use proc::signals::SENT_RETIRE;
 use proc::{clock, idle_stop};
 
 impl<F: FnMut(&Report)> Supervisor<'_, F> {
-    /// Takes an order that was left; false if there is none.
+    /// Takes a pending order; `false` if there is none.
     pub(super) fn take_order(&mut self) -> bool {
         let order = match Order::take(&self.config.paths.state_dir) {
             Ok(Some(order)) => order,
@@ -34,7 +34,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         true
     }
 
-    /// Says so when an order has been carried out.
+    /// Publishes that an order has been carried out.
     pub(super) fn finish_order(&mut self) {
         if !self.plan.is_complete() {
             return;
@@ -45,7 +45,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         }
     }
 
-    /// Writes the service file anew, with the time of its start.
+    /// Rewrites the service file. The time of the start and the state of a renewal are kept.
     pub(super) fn rewrite(&self, change: impl FnOnce(&mut Service)) {
         let before = Service::read(&self.config.paths.state_dir);
         let Some(mut service) = self.present() else { return };
@@ -56,7 +56,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         self.write(&service);
     }
 
-    /// Tells the controller for how long it may have nothing to do.
+    /// Tells the controller how long it stays up without work.
     pub(super) fn tell_limit(&self) {
         let limit = self.starter.limit(self.config);
         if let Err(error) = idle_stop::write(&self.config.paths.state_dir, limit) {
@@ -64,14 +64,14 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         }
     }
 
-    /// The controller has had nothing to do, and takes no more requests.
+    /// The controller has ended for want of work, and takes no more requests.
     pub(super) fn end_idle(&mut self) {
         match self.starter.limit(self.config) {
             Some(limit) => {
                 log::info!("no work for {} (IDLE_STOP): stopping", span(limit));
                 self.stop();
             }
-            // It was kept a moment ago: another controller is started.
+            // An order to stay came a moment ago, so another controller is started.
             None => log::info!("the controller has ended without work, but the service stays"),
         }
     }

@@ -1,4 +1,4 @@
-//! The processes below a supervisor: those of the service, and those that were there before it.
+//! The child processes of a supervisor: those of the service, and others that were there before it.
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
@@ -10,7 +10,7 @@ use base::Role;
 
 pub(super) struct Processes {
     children: BTreeMap<Role, ChildProcess>,
-    /// Children that are not of the service, and are not ended with it.
+    /// Children outside of the service, which do not end with it.
     strangers: Vec<Pid>,
 }
 
@@ -54,12 +54,12 @@ impl Processes {
         self.strangers.iter().map(|pid| pid.as_raw_nonzero().get())
     }
 
-    /// All of them: each other child of this process is an orphan.
+    /// All known children: any other child of this process is an orphan.
     pub(super) fn known(&self) -> Vec<Pid> {
         self.children.values().map(ChildProcess::pid).chain(self.strangers.iter().copied()).collect()
     }
 
-    /// The descriptors that are readable when a child has written a line or has ended.
+    /// The descriptors that become readable when a child writes a line or ends.
     pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.children.values().flat_map(ChildProcess::descriptors)
     }

@@ -1,4 +1,4 @@
-//! Preparation of children: packed tools, the end of remains, command line and environment; and the parsing of ready lines.
+//! Prepares children: packs tools, ends remains, builds command lines and environments. Also parses their ready lines.
 
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -28,10 +28,10 @@ use proc::takeover::Successor;
 use proc::{incidents, lending, limits, port_holder, systemd};
 use zmtp::sockets::connect_unix;
 
-/// The option of a supervisor for the copy of its configuration, which the environment of the program before it does not name.
+/// The option that names the kept copy of the configuration: the environment of the old program does not have it.
 const KEPT_CONFIG: &str = "--kept-config";
 
-/// Letters of the name of this machine in the ids of its agents: a full name is longer than people want to read.
+/// Letters of this machine's name in the ids of its agents: a full name is too long to read.
 const HOST_NAME_MAX: usize = 32;
 
 /// A program with its configuration.
@@ -45,7 +45,7 @@ pub(super) struct Setup {
 /// Starts children.
 pub(super) struct Starter {
     present: Setup,
-    /// The one that the controller tries.
+    /// The setup under trial in the controller.
     tried: Option<Setup>,
     /// STATE_DIR.
     state_dir: PathBuf,
@@ -58,20 +58,20 @@ pub(super) struct Starter {
     /// The mark of this service.
     mark: String,
     endpoints: Option<Endpoints>,
-    /// The controller of the agents, if it is not a part of this service.
+    /// The address of a controller outside of this service.
     elsewhere: Option<String>,
-    /// Whether controllers of other machines may lead the queue, whose agents meet then.
+    /// Whether controllers of other machines may lead the same queue, so that their agents meet.
     is_shared: bool,
     /// The socket for the requests of agents, if the controller can make it.
     socket: Option<PathBuf>,
-    /// Whether a process listened on it when the controller was ready.
+    /// Whether the controller listened on it when it became ready.
     socket_is_open: bool,
     /// Whether tasks that wait may lend their slots.
     lends: bool,
 }
 
 impl Starter {
-    /// For a supervisor that has started with this text of the configuration.
+    /// Prepares for a supervisor that has read this text of the configuration.
     pub(super) fn new(config: &Config, options: &Options, text: &str) -> io::Result<Self> {
         let keep = || {
             let kept = kept_config::keep(&config.paths.state_dir, text, None);
@@ -102,7 +102,7 @@ impl Starter {
         })
     }
 
-    /// Continues with what the program before this one in this process knew.
+    /// Continues with the knowledge of the earlier program in this process.
     pub(super) fn adopt(&mut self, handover: &Handover) {
         self.endpoints.clone_from(&handover.endpoints);
         self.socket_is_open = handover.socket_is_open;
@@ -139,18 +139,18 @@ impl Starter {
         self.agents = agents;
     }
 
-    /// The service stays without work from now on.
+    /// Lets the service stay up without work from now on.
     pub(super) const fn keep(&mut self) {
         self.until_idle = false;
     }
 
-    /// The time without work after which the service ends. Agents of a controller elsewhere do not know whether there is any.
+    /// How long the service stays up without work. Agents of a controller on another machine cannot know whether there is work.
     pub(super) fn limit(&self, config: &Config) -> Option<Duration> {
         let idle_stop = config.service.idle_stop;
         if self.elsewhere.is_some() { None } else { idle_stop.limit(!self.until_idle) }
     }
 
-    /// A sentence about other ports than the usual ones, which another program has.
+    /// A sentence for the user when the service has other ports than the usual ones, which another program holds.
     pub(super) fn moved(&self, config: &Config) -> Option<String> {
         let usual = config.controller.usual_ports()?;
         let endpoints = self.endpoints.as_ref().filter(|_| self.elsewhere.is_none())?;
@@ -184,13 +184,13 @@ impl Starter {
         self.tried.as_ref().unwrap_or(&self.present)
     }
 
-    /// What the controller needs to become its program.
+    /// The request for the controller to become its program.
     pub(super) fn successor_of_controller(&self) -> Successor {
         let Setup { program, kept } = self.of_controller().clone();
         Successor { id: String::new(), program, kept_config: kept.as_deref().map(kept_config::variable) }
     }
 
-    /// This program with the configuration as its file is at present.
+    /// This program, with the present text of the configuration file.
     pub(super) fn next(&self, program: &Path) -> Result<Setup, String> {
         let text = Config::text(self.config.as_deref(), self.home.as_deref()).map_err(|error| error.to_string())?;
         let kept = kept_config::keep(&self.state_dir, &text.unwrap_or_default(), self.present.kept.as_deref());
@@ -199,17 +199,17 @@ impl Starter {
         Ok(Setup { program: program.to_owned(), kept: Some(kept) })
     }
 
-    /// From now on, the controller is this program with this configuration.
+    /// Makes this setup the one of the controller, for a trial.
     pub(super) fn try_setup(&mut self, setup: Setup) {
         self.tried = Some(setup);
     }
 
-    /// From now on, the controller is this program with the present configuration.
+    /// Lets the controller try this program with the present configuration.
     pub(super) fn try_program(&mut self, program: &Path) {
         self.tried = Some(Setup { program: program.to_owned(), ..self.present.clone() });
     }
 
-    /// From now on, the controller is the present program again.
+    /// Goes back to the present program for the controller.
     pub(super) fn reject(&mut self) {
         self.tried = None;
         self.present = self.lasting();
@@ -232,8 +232,8 @@ impl Starter {
         }
     }
 
-    /// Starts the process that goes back to the present program if this process, as another one, does not live. It reads there what
-    /// this process says as another one. Also returns the command that continues with the present program in this process.
+    /// Starts the standby, which goes back to the present program if this process dies as another one. The standby reads the messages of
+    /// the other program from `said`. Also returns the command that continues with the present program in this process.
     pub(super) fn start_standby(&self, said: BorrowedFd<'_>) -> io::Result<(Pid, Command)> {
         let present = self.lasting();
         let again = || {
@@ -253,7 +253,7 @@ impl Starter {
         self.socket_is_open
     }
 
-    /// The socket at which the controller of this service listens, if it does.
+    /// The socket of this service's controller, if the controller listens on it.
     pub(super) fn open_socket(&self) -> Option<&Path> {
         self.socket.as_deref().filter(|_| self.socket_is_open && self.elsewhere.is_none())
     }
@@ -281,7 +281,7 @@ impl Starter {
         } else {
             command.env_remove(lending::VARIABLE);
         }
-        // Remove the address of a service in which a tool has started this one.
+        // A tool may have started this service: remove the address of that tool's own service.
         command.env_remove(CONTROLLER_ADDRESS);
         // Agents use the ports that the first controller found, and a restarted controller takes the same ones, whatever
         // the configuration leaves open.
@@ -316,13 +316,14 @@ impl Starter {
         }
     }
 
-    /// The id of an agent. At a controller elsewhere, or one of a shared queue, there may be agents of other machines.
+    /// The id of an agent. Agents of several machines may meet at a controller elsewhere, or at one that shares a
+    /// queue.
     fn name(&self, role: Role) -> String {
         if self.elsewhere.is_some() || self.is_shared { format!("{}-{role}", host_name()) } else { role.to_string() }
     }
 }
 
-/// The name of this machine, as far as it can be a part of the id of an agent.
+/// The name of this machine, reduced to characters that are allowed in the id of an agent.
 #[must_use]
 pub fn host_name() -> String {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -330,7 +331,7 @@ pub fn host_name() -> String {
     plain.take(HOST_NAME_MAX).collect()
 }
 
-/// Where the agents of this service find their controller, whose broadcasts come from the same address.
+/// The addresses of a controller on another machine. Its broadcasts come from the same host.
 fn endpoints_elsewhere(config: &Config, controller: &str) -> Endpoints {
     let there = config.clone().at_controller(controller).ok();
     let publisher = there.and_then(|there| there.controller.ways_of_broadcasts());
@@ -361,7 +362,7 @@ pub(super) fn prepare(config: &Config, part: Part) -> Vec<String> {
     warnings
 }
 
-/// Ends the remains of the service before this one.
+/// Ends the remains of the previous service.
 pub(super) fn end_earlier(config: &Config, standby: Option<&str>) {
     let Some(why) = standby else {
         end_remains(config, "an earlier service was killed");
@@ -373,14 +374,14 @@ pub(super) fn end_earlier(config: &Config, standby: Option<&str>) {
     end_remains(config, &why);
 }
 
-/// Leaves the failure of a restart for the history of the controller.
+/// Leaves the failure of a restart as an incident, for the controller's history.
 pub(super) fn leave_incident(config: &Config, why: &str) {
     if let Err(error) = incidents::leave(&config.paths.state_dir, IncidentKind::RestartFailed, why) {
         log::error!("cannot leave an incident for the controller: {error}");
     }
 }
 
-/// Ends the remains of a service of this STATE_DIR; returns whether no process of it is alive.
+/// Ends the remains of a service of this STATE_DIR; returns whether all of its processes have gone.
 pub(super) fn end_remains(config: &Config, why: &str) -> bool {
     match stop::sweep(config) {
         Ok(Ended { killed: 0, left }) if left.is_empty() => true,
@@ -420,7 +421,7 @@ fn pack_tools(config: &Config) -> Vec<String> {
     warnings
 }
 
-/// A folder without run.sh among the tools contains files that they share.
+/// A folder without run.sh holds files that the tools share.
 fn is_tool(dir: &Path) -> bool {
     dir.join(tools::RUN_SCRIPT).is_file()
 }

@@ -20,11 +20,11 @@ use proc::{clock, takeover};
 
 /// The restart that has brought this program, and the next one.
 pub(super) struct Restarts {
-    /// The request that made this program succeed another one in this process.
+    /// The id of the restart request that this program came from, if it succeeded another one in this process.
     request: Option<String>,
-    /// Why the supervisor of another program, which was restarted, has ended, if this one has taken its place.
+    /// Why the supervisor of the new program ended, if this one has taken the service back.
     failure: Option<String>,
-    /// Whether the history has an incident about an agent that does not start after a restart.
+    /// Whether an incident about an agent that fails to start after the restart was already written.
     has_incident: bool,
     next: Option<Succession>,
 }
@@ -35,7 +35,7 @@ impl Restarts {
         Self { request, failure, has_incident: false, next: None }
     }
 
-    /// A request for another program is on its way. A trial ends first.
+    /// The signal for another program has arrived. A trial in progress ends first.
     pub(super) fn want(&mut self) {
         self.next.get_or_insert(Succession::Wanted);
     }
@@ -47,7 +47,7 @@ impl Restarts {
 
 /// A request for another program.
 enum Succession {
-    /// It is on its way, behind the signal.
+    /// The signal has arrived; the request is in its file.
     Wanted,
     /// The controller tries the program.
     Tried(Successor),
@@ -56,8 +56,8 @@ enum Succession {
 }
 
 impl<F: FnMut(&Report)> Supervisor<'_, F> {
-    /// Obeys a request for another program as soon as every process of the service is known. Returns whether the request went a
-    /// step further, or was refused.
+    /// Follows a request for another program as soon as every process of the service is known. Returns whether the request advanced or
+    /// was refused.
     pub(super) fn hand_over(&mut self) -> bool {
         if self.plan.living().is_none() {
             return false;
@@ -66,7 +66,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
             Some(Succession::Wanted) => self.begin_succession(),
             Some(Succession::Proven(successor)) => {
                 let why = self.become_program(&successor, true);
-                // The controller serves as the program that this process cannot become.
+                // The controller already runs the program that this process failed to become.
                 self.starter.reject();
                 self.retire(Role::Controller);
                 self.refuse(successor, why);
@@ -92,7 +92,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
             None => self.check(&successor),
         };
         match checked {
-            // It is told of by the effect that follows.
+            // The next effect tells the controller.
             Ok(setup) => self.starter.try_setup(setup),
             Err(why) => return self.refuse(successor, why),
         }
@@ -105,14 +105,14 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         self.refuse(successor, why);
     }
 
-    /// Asks the program whether it can take over with the configuration as it is at present.
+    /// Asks the program whether it can take over with the present configuration.
     fn check(&self, successor: &Successor) -> Result<Setup, String> {
         let setup = self.starter.next(&successor.program)?;
         handover::is_ready(&mut self.starter.supervisor(&setup), &self.handover(successor, false)?)?;
         Ok(setup)
     }
 
-    /// The program that the controller tries does not work.
+    /// The program under trial in the controller does not work.
     pub(super) fn reject(&mut self, why: &str) {
         self.starter.reject();
         let Some(Succession::Tried(successor)) = self.restarts.next.take() else { return };
@@ -125,7 +125,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         self.refuse(successor, why);
     }
 
-    /// The program that the controller tries works.
+    /// The program under trial in the controller works.
     pub(super) fn prove(&mut self) {
         if let Some(Succession::Tried(successor)) = self.restarts.next.take() {
             self.restarts.next = Some(Succession::Proven(successor));
@@ -139,7 +139,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         self.take_up_next();
     }
 
-    /// Leaves the failure for the history, and tells the controller of it, unless that is about to start.
+    /// Writes the failure to the history, and tells the controller about it, unless that is about to start.
     fn leave_incident(&self, why: &str) {
         leave_incident(self.config, &format!("the service goes on as before: {why}"));
         let is_ready = |living: Living| living.role == Role::Controller && living.ready;
@@ -148,7 +148,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         }
     }
 
-    /// Leaves an incident, once for each restart, if this agent cannot start after it.
+    /// Writes one incident per restart if this agent fails to start after it.
     pub(super) fn tell_of_agent(&mut self, role: Role, reason: &str) {
         let fails = role != Role::Controller && !self.plan.is_ready(role) && reason.starts_with(FAILED);
         if !fails || self.plan.renewal().is_none() || std::mem::replace(&mut self.restarts.has_incident, true) {
@@ -168,7 +168,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         }
     }
 
-    /// The processes, and what is known of them.
+    /// The state of this supervisor, for the program that it becomes.
     fn handover(&self, successor: &Successor, is_proven: bool) -> Result<Handover, String> {
         let given = self.given()?;
         let mut handover = Handover::new(successor.id.clone(), self.lock.as_fd(), &given);
@@ -188,7 +188,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         Ok(given.collect())
     }
 
-    /// Returns why it failed.
+    /// Becomes the program by an exec. Returns only on failure, with the reason.
     fn become_program(&mut self, successor: &Successor, is_proven: bool) -> String {
         let begun = Self::trial_stderr().and_then(|(stderr, said)| {
             let (standby, before) = self.starter.start_standby(said.as_fd())?;
@@ -210,21 +210,21 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         let mut command = self.starter.supervisor(self.starter.of_controller());
         self.systemd.reloading();
         let error = takeover::exec(command.arg("--handover").stderr(said), &handover, &kept);
-        // The exec has changed it before it has failed.
+        // The exec replaced it before it failed.
         let _ = nix::unistd::dup2_stderr(&stderr);
         self.tell_ready();
         format!("{} cannot be started: {error}", successor.program.display())
     }
 
-    /// The present standard error, and one in memory for a program that is not proven: its reason to end must not be lost.
+    /// The present standard error, and a file in memory in its place for an unproven program, whose last words must not be lost.
     fn trial_stderr() -> io::Result<(OwnedFd, OwnedFd)> {
         let said = memfd_create("said", MemfdFlags::CLOEXEC)?;
         Ok((io::stderr().as_fd().try_clone_to_owned()?, said))
     }
 
-    /// Takes over the children of the program before this one in this process.
+    /// Adopts the children of the earlier program in this process.
     pub(super) fn adopt(&mut self, adopted: Vec<Adopted>, handover: Option<&Handover>) -> io::Result<()> {
-        // A new service does not obey a request to one before it.
+        // A new service ignores requests that were made to an earlier one.
         if !adopted.is_empty() {
             self.take_up_next();
         }
@@ -242,7 +242,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         Ok(())
     }
 
-    /// Continues after another program in this process could not.
+    /// Continues after another program in this process has failed.
     fn come_back(&mut self, why: &str) {
         let why = format!("the new program cannot serve as the supervisor: {why}");
         log::error!("cannot restart: {why}");
@@ -250,7 +250,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         if let Some(request) = self.restarts.request.take() {
             self.write_renewal(Renewal { request, ..Renewal::refused(why) });
         }
-        // It may serve as that program. It takes up the incident when it is ready again.
+        // The controller may run that program. It reads the incident when it is ready again.
         if self.plan.living().is_some_and(|living| living.iter().any(|child| child.role == Role::Controller)) {
             self.retire(Role::Controller);
         }

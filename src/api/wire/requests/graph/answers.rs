@@ -30,7 +30,7 @@ view! {
         id: &str = |fields| fields.text(words::GRAPH_ID).unwrap_or_default();
         /// Its status: `RUNNING`, `SUCCEEDED`, `FAILED` or `KILLED`.
         status: &str = |fields| fields.text(words::STATUS).unwrap_or_default();
-        /// Why it ends, or has ended, without success.
+        /// Why it ends or has ended without success.
         reason: Option<&str> = |fields| fields.text(words::REASON);
         /// The name in its document.
         name: Option<&str> = |fields| fields.text(words::NAME);
@@ -81,7 +81,7 @@ impl StepRow {
         self.data.get(words::STATE).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// What keeps it from its next state.
+    /// Why it has not reached its next state.
     #[must_use]
     pub fn why(&self) -> Option<&str> {
         self.data.get(words::WHY)?.as_str()
@@ -194,7 +194,7 @@ pub(in crate::wire) fn write_step(step: &StepView, writer: &mut ObjectWriter<'_>
     });
 }
 
-/// What keeps a step from its next state, as a sentence.
+/// A sentence: why a step has not reached its next state.
 fn why(holdup: &StepHoldup) -> String {
     match holdup {
         StepHoldup::Activation(other) => format!("it waits for the activation of step {other}"),
@@ -235,7 +235,7 @@ pub fn status_prefix(graph: &str) -> String {
     format!("{{\"{}\":\"{}\",\"{}\":\"{graph}\"", words::TYPE, kind::GRAPH_STATUS, words::GRAPH_ID)
 }
 
-/// Reads a published change; `None` if it is none.
+/// Reads a published change; `None` for any other message.
 #[must_use]
 pub fn read_status(frame: &[u8]) -> Option<GraphAnswer> {
     let fields = json::parse(frame, &FieldLimits::TRUSTED).ok()?;

@@ -16,7 +16,7 @@ pub struct HistoryAnswer {
     pub found: HistoryPage,
     /// The position of the page.
     pub page: PageOf,
-    /// The damage that was found on the way, in a sentence.
+    /// A sentence about damaged files that were found meanwhile.
     pub damaged: Option<String>,
 }
 
@@ -34,17 +34,17 @@ pub enum HistoryPage {
 /// The rounds of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupSummary {
-    /// What they share; a day or an hour as the moment of its beginning.
+    /// The values that they share. A day or an hour is the moment at which it begins.
     pub key: Vec<(GroupKey, String)>,
     /// Number of rounds of each outcome, in the order of [`RoundOutcome::ALL`].
     pub counts: [u64; RoundOutcome::ALL.len()],
-    /// Run times that 50, 90 and 99 percent of the runs did not exceed, within five percent; `None` without a run.
+    /// The 50th, 90th and 99th percentile of the run times, accurate to five percent; `None` without a run.
     pub ran: Option<[Duration; 3]>,
-    /// The same of the times that they waited.
+    /// The same percentiles of the waiting times.
     pub waited: [Duration; 3],
 }
 
-/// Leaves the texts of commands out, and the last lines of their outputs.
+/// Removes the texts of commands, and the last lines of their outputs.
 pub(in crate::wire) fn hide_commands(answer: &mut HistoryAnswer) {
     let HistoryPage::Rounds(rounds) = &mut answer.found else { return };
     // The other built-in operation may have inputs for a shell.
@@ -114,7 +114,7 @@ fn write_group(group: &GroupSummary, writer: &mut ObjectWriter<'_>) {
     times.for_each(|(name, time)| writer.literal(name, time.as_secs_f64()));
 }
 
-/// A page of an answer, with the sentence about damage that was found on the way.
+/// A page of an answer, with a sentence about damage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found<T> {
     /// The page.
@@ -187,19 +187,19 @@ view! {
 }
 
 impl GroupRow {
-    /// What the rounds share by this key.
+    /// The value of this key that the rounds share.
     #[must_use]
     pub fn key(&self, key: GroupKey) -> &str {
         self.0.text(key.word()).unwrap_or_default()
     }
 
-    /// Seconds that 50, 90 and 99 percent of the runs did not exceed.
+    /// The 50th, 90th and 99th percentile of the run times, in seconds.
     #[must_use]
     pub fn ran(&self) -> [Option<f64>; 3] {
         RAN.map(|name| self.0.get(name)?.as_f64())
     }
 
-    /// The same of the times that they waited.
+    /// The same percentiles of the waiting times.
     #[must_use]
     pub fn waited(&self) -> [Option<f64>; 3] {
         WAITED.map(|name| self.0.get(name)?.as_f64())

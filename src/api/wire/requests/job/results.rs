@@ -1,11 +1,12 @@
 //! JOB/RESULTS: the ends of the tasks of a job, many in one answer, in the order in which they ended.
 //!
-//! A client begins without a cursor and gets one. Each answer to a request with a cursor has the ends behind it, and the next
-//! cursor. A cursor outlives neither the controller nor a long silence of its readers; it is refused then, and the client asks for
-//! its tasks by their ids.
+//! A client begins without a cursor and gets one. Each answer to a request with a cursor has the ends after it, and the next
+//! cursor. A cursor becomes invalid when the controller ends, or when its readers are silent for long. A request with it is then
+//! refused, and the client asks for its tasks by their ids.
 //!
-//! An end is told when it is stored. A client that asks for ENDED learns it at once, with the key of its submit: the answer to the
-//! submit may come later. Such an end is not lost when the controller dies at that moment, because the agent reports it to the next one.
+//! An end is reported once it is stored. A client that asks for ENDED gets it at once, with the key of its submit, because the
+//! answer to the submit may come later. Such an end is not lost if the controller dies at that moment: the agent reports it to
+//! the next controller.
 
 use std::time::Duration;
 
@@ -23,25 +24,25 @@ use base::{JobName, Phase, TaskId, TaskRecord, json};
 pub const JOB_RESULTS: Kind =
     Kind::question("JOB/RESULTS", |reader| Ok(Request::JobResults(Box::new(read_ask(reader)?))));
 
-/// What a client wants of the ends of a job.
+/// A request for the ends of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResultsAsk {
     /// Name of the job.
     pub job: JobName,
-    /// The place behind the last end that the client has; without one, the client begins.
+    /// The place behind the last end that the client has; `None` at the beginning.
     pub cursor: Option<Cursor>,
     /// The maximum number of ends.
     pub limit: Option<usize>,
     /// How long the answer may wait for an end.
     pub wait: Option<Duration>,
-    /// Whether ends are told before they are stored.
+    /// Whether ends are reported before they are stored.
     pub early: bool,
 }
 
 /// A place in the sequence of ends of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
-    /// The number of the sequence, which no other one has, whichever controller made it.
+    /// The number of the sequence, unique among the sequences of all controllers.
     pub sequence: u64,
     /// The number of ends before the place.
     pub position: u64,
@@ -97,7 +98,7 @@ pub fn begin(job: &str) -> Ask<Results> {
     Ask::new(JOB_RESULTS.word, decode_results).with(words::JOB, job)
 }
 
-/// Requests the ends behind a cursor. The answer waits for one as long as `wait`.
+/// Requests the ends behind a cursor. The answer waits for an end, at most for `wait`.
 #[must_use]
 pub fn results(job: &str, cursor: &str, wait: Duration) -> Ask<Results> {
     begin(job).with(words::CURSOR, cursor).with(words::WAIT, crate::wire::requests::query::millis(wait))
@@ -162,7 +163,7 @@ pub struct EndRows {
     pub rows: Vec<EndRow>,
     /// The place behind them.
     pub next: Cursor,
-    /// Whether they may be told before they are stored.
+    /// Whether they may be reported before they are stored.
     pub early: bool,
 }
 

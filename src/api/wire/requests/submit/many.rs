@@ -1,5 +1,4 @@
-//! TASK/SUBMIT_MANY: a client submits several tasks, all of which are accepted, or none. This request has a list, and so has
-//! its answer.
+//! TASK/SUBMIT_MANY: a client submits several tasks. Either all are accepted, or none. The request and the answer have a list.
 
 use serde_json::Value;
 
@@ -13,11 +12,11 @@ use base::json::ObjectWriter;
 pub const TASK_SUBMIT_MANY: Kind =
     Kind::order("TASK/SUBMIT_MANY", |reader| Ok(Request::SubmitMany(Box::new(read_many(reader)?))));
 
-/// The share of `SUBMIT_BYTES_MAX` that fields beside the list may take once every task has them, as a factor.
+/// Limit for the bytes of the fields beside the list, counted once for each task, as a factor of `SUBMIT_BYTES_MAX`.
 const SPREAD_MAX: usize = 16;
 
-/// The terms of all tasks of one frame, as a factor of `AFTER_TERMS_MAX`: each takes about a microsecond of the turn, during which
-/// no other request is answered.
+/// Limit for the terms of all tasks of one frame, as a factor of `AFTER_TERMS_MAX`. Each term takes about a microsecond of the
+/// turn, during which no other request is answered.
 const TERMS_SPREAD_MAX: usize = 50;
 
 /// Tasks to be accepted together.
@@ -83,8 +82,8 @@ fn bad(message: String) -> Refusal {
     Refusal::new(Code::BadField, message)
 }
 
-/// The fields of one task: its own, then the shared ones that it does not have. Its own work, whether a tool or a command,
-/// replaces a shared one.
+/// The fields of one task: its own, then the shared ones that it lacks. A tool or command of its own replaces shared work of
+/// either kind.
 fn with_shared(mut own: Fields, shared: &Fields) -> Fields {
     own.remove(words::TYPE);
     let has_work = command::WORK.into_iter().any(|word| own.get(word).is_some());

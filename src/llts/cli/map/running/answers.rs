@@ -34,7 +34,7 @@ impl Running<'_> {
                 }
             }
             Some(Subject::Ends) => self.handle_ends(frame)?,
-            // A refused retry leaves the task as it is; it counts as it has ended.
+            // A refused retry leaves the task as it was, so its old end counts.
             Some(Subject::Retry { number }) => self.map.handle_retried(number),
             None => {}
         }

@@ -34,7 +34,7 @@ impl Lines {
                     self.number += u64::from(matches!(next, Next::Line(_)));
                     return next;
                 }
-                // The end follows.
+                // The end of the input follows.
                 Err(error) => {
                     note(&cannot_read(error).sentence);
                     self.is_cut = true;

@@ -1,4 +1,4 @@
-//! The requests of a running map, most of which are answered while others follow.
+//! The requests of a running map, many of which are in progress at once.
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
@@ -15,7 +15,7 @@ pub(super) struct Requests {
     query: Ask<TaskView>,
 }
 
-/// The subject of a request without an answer.
+/// The subject of an unanswered request.
 #[derive(Clone, Copy)]
 pub(super) enum Subject {
     Submit {
@@ -53,12 +53,12 @@ impl Requests {
         self.send(Subject::Task { number }, &parked_query(&task.to_string()));
     }
 
-    /// Asks for a task as it is.
+    /// Queries a task as it is now.
     pub(super) fn look(&mut self, number: u64, task: TaskId) {
         self.send(Subject::Task { number }, &query(&Selector::task(&task.to_string()), None));
     }
 
-    /// The subject of the request that is answered.
+    /// Takes the subject of a request that was answered.
     pub(super) fn take(&mut self, id: RequestId) -> Option<Subject> {
         self.unanswered.remove(&id)
     }
