@@ -28,10 +28,10 @@
 //! # The way of a request
 //!
 //! 1. A function in [`wire::requests`] makes it, for example [`submit`](wire::requests::submit::Submission::request) or
-//! [`explain`](wire::requests::explain::explain). The result is a [`wire::client::Ask`], which knows the type of the answer.
+//!    [`explain`](wire::requests::explain::explain). The result is a [`wire::client::Ask`], which knows the type of the answer.
 //! 2. The `Client` of `llts-client` sends it over a connection from [`transport`], which sets up the keys, and waits.
 //! 3. The controller reads it with [`wire::requests::parse`], within the limits of [`wire::rules::Rules`]. A bad request becomes
-//! a [`wire::requests::Refused`] with a sentence for the sender.
+//!    a [`wire::requests::Refused`] with a sentence for the sender.
 //! 4. [`wire::rights::right_of`] names the right that the request needs. [`base::AllowCommands::admits`] decides, for every door.
 //! 5. The engine answers with a [`wire::reply::Reply`], which [`wire::reply::encode`] writes. A refusal is a [`wire::Refusal`]: a code
 //!    and one sentence.
