@@ -88,3 +88,15 @@ fn the_wait_of_a_submit_ends_when_it_cannot_be_stored() {
     world.settle();
     assert_eq!(answered(&world, stored), None, "the other one waits on");
 }
+
+/// It may not be stored, and with its key another leader may make it again.
+#[test]
+fn an_eager_call_whose_task_never_ran_is_answered_when_that_is_stored() {
+    let mut world = World::new();
+    let ticket = parked(&mut world, &call().with("__EAGER__", true));
+    let task = *world.stored.keys().next_back().unwrap();
+    world.kill(task);
+    assert_eq!(answered(&world, ticket), Some((Phase::Finished, false)));
+    let (_, reply) = world.replies.iter().find(|(to, _)| *to == ticket).cloned().unwrap();
+    assert_eq!(Effect::Reply(ticket, reply).claim(), Claim::Promise);
+}

@@ -18,6 +18,22 @@ fn heartbeat(run: Option<(TaskId, Round)>) -> Heartbeat {
     Heartbeat { busy: run.is_some(), run, beat, version: Some(Version::ours()), ..Heartbeat::default() }
 }
 
+/// Another controller may lead by then, to which the agent is silent.
+#[test]
+fn a_leader_that_cannot_reach_the_shared_store_extends_no_lease() {
+    for stores_first in [false, true] {
+        let mut world = World::with(|settings| settings.stores_first = stores_first);
+        let mut extends = |trouble: Option<&str>| {
+            world.controller.handle_store(trouble.map(str::to_owned));
+            match world.say("a", FromAgent::Heartbeat(heartbeat(None))).1 {
+                Answer::Now(Reply::Heartbeat(Heard { beat, .. })) => beat.is_some(),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!([extends(None), extends(Some("cut off")), extends(None)], [true, !stores_first, true]);
+    }
+}
+
 impl World {
     /// An exclusive task runs at agent a, which is silent from here on.
     fn exclusive_at_a_silent_agent() -> (Self, TaskId) {

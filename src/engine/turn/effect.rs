@@ -130,8 +130,12 @@ impl Effect {
 #[must_use]
 pub(crate) fn claim_of_reply(reply: &Reply) -> Claim {
     match reply {
-        // A call that does not wait for the disk learns its end at once; if it is lost with the controller, its repetition runs again.
-        Reply::Called { record, .. } => Claim::promise_if(!(record.policy.eager && record.phase() == Phase::Finished)),
+        // A call that does not wait for the disk learns the end of its run at once; if it is lost with the controller, its repetition
+        // runs again. A task that ends without a run may not be stored, and another leader may make it again from its key.
+        Reply::Called { record, .. } => {
+            let has_run = matches!(record.state, TaskState::Finished { run: Some(_), .. });
+            Claim::promise_if(!(record.policy.eager && has_run))
+        }
         Reply::Submitted { .. }
         | Reply::SubmittedMany { .. }
         | Reply::GraphSubmitted { .. }
