@@ -146,8 +146,8 @@ impl List {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tools {
     pub(crate) set: SetId,
-    /// The agent's number for its report of tools; `None` if it reports none.
-    pub(crate) generation: Option<u64>,
+    /// The session that reported them, with its number for the report; `None` if it has none.
+    pub(crate) generation: Option<(Session, u64)>,
 }
 
 /// Why an agent may be forgotten to make room for another one. Its next message would register it again.

@@ -36,7 +36,8 @@ use api::wire::requests::{FromAgent, Sender};
 use api::wire::{Code, Refusal};
 use base::journal::Severity;
 use base::{
-    AgentId, ExitCode, IncidentKind, Now, Phase, RoundEnd, RunResult, TaskId, TaskRecord, ToolName, ToolSet, nearest,
+    AgentId, ExitCode, IncidentKind, Now, Phase, RoundEnd, RunResult, Session, TaskId, TaskRecord, ToolName, ToolSet,
+    nearest,
 };
 
 impl Controller {
@@ -46,16 +47,16 @@ impl Controller {
         let known = self.fleet.get(id).and_then(|agent| agent.tools);
         let told = if let FromAgent::Heartbeat(heartbeat) = message { heartbeat.tools.as_ref() } else { None };
         let news = told.and_then(|told| Some((told.generation, told.set.as_ref()?)));
-        // A report that was delayed on its way is outdated.
-        let is_newer =
-            |generation: Option<u64>| generation.is_none() || generation > known.and_then(|known| known.generation);
+        // A report that was delayed on its way is outdated. Each process counts its lists from 1.
+        let newest = known.and_then(|known| known.generation).filter(|(session, _)| *session == sender.session);
+        let is_newer = |generation: Option<u64>| generation.is_none() || generation > newest.map(|(_, number)| number);
         match (news.filter(|(generation, _)| is_newer(*generation)), known) {
             (Some((generation, set)), _) => self.give_tools(now, sender, set.clone(), generation),
             (None, None) => self.set_tools(now, id, ToolSet::every(), None),
             (None, Some(tools)) => {
                 let set = self.queue.sets.get(tools.set).filter(|set| set.has_text_for_a_shell()).cloned();
                 if let Some(set) = set.filter(|_| !sender.may_have_commands) {
-                    self.give_tools(now, sender, (*set).clone(), tools.generation);
+                    self.give_tools(now, sender, (*set).clone(), tools.generation.map(|(_, number)| number));
                 }
             }
         }
@@ -66,7 +67,7 @@ impl Controller {
     fn give_tools(&mut self, now: Now, sender: &Sender, set: ToolSet, generation: Option<u64>) {
         let Sender { agent, session, may_have_commands } = sender;
         if *may_have_commands || !set.has_text_for_a_shell() {
-            return self.set_tools(now, agent, set, generation);
+            return self.set_tools(now, agent, set, generation.map(|number| (*session, number)));
         }
         self.set_tools(now, agent, set.without_text_for_a_shell(), None);
         if self.fleet.note_denied(agent, *session) {
@@ -84,10 +85,10 @@ impl Controller {
 
     /// The number of the known list of an agent, for the answer to it.
     pub(crate) fn known_tools(&self, id: &AgentId) -> Option<u64> {
-        self.fleet.get(id)?.tools?.generation
+        self.fleet.get(id)?.tools?.generation.map(|(_, number)| number)
     }
 
-    fn set_tools(&mut self, now: Now, id: &AgentId, set: ToolSet, generation: Option<u64>) {
+    fn set_tools(&mut self, now: Now, id: &AgentId, set: ToolSet, generation: Option<(Session, u64)>) {
         let before = self.fleet.get(id).and_then(|agent| agent.tools);
         let queue = &mut self.queue;
         let set = queue.sets.hold(set);

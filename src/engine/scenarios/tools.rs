@@ -406,3 +406,22 @@ fn a_graph_with_a_step_whose_tool_is_nowhere_is_refused() {
     assert!(refusal.code == Code::BadOperation && refusal.message.starts_with(expected), "{}", refusal.message);
     assert!(matches!(world.ask(graph(&["y"])), Reply::GraphSubmitted { .. }));
 }
+
+/// Each process of an agent counts its lists from 1; the controller may know the process before by its task alone.
+#[test]
+fn the_list_of_an_agent_that_was_started_again_counts_after_a_restart_of_the_controller() {
+    let mut world = World::new();
+    world.of("t");
+    let first = world.apply("a").expect("the task");
+    world.report("a", first.0, Round(0), Phase::Running);
+    world.restart();
+    assert_eq!(world.tells("a", 1, Some("other")), Some(1));
+    let told = ToldTools { generation: Some(1), set: Some(ToolSet::parse("t").unwrap()) };
+    let heartbeat = Heartbeat { tools: Some(told), replaces: Some(Session(1)), ..Heartbeat::default() };
+    let _ = world.say_as("a", 2, FromAgent::Heartbeat(heartbeat));
+    let given = |answer| match answer {
+        Answer::Now(Reply::Assigned(record, _)) => record.id,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(given(world.say_as("a", 2, FromAgent::Apply(None)).1), first.0);
+}

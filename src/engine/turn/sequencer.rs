@@ -291,7 +291,9 @@ impl<R: Clone> Sequencer<R> {
                     self.departures.push_back(Departure::Publish(message));
                 }
                 Effect::Push(record) => {
-                    if claim.waits(self.commits.is_in_trouble()) {
+                    // Another leader may have pushed later changes of the task by now.
+                    let is_unsure = self.trouble.is_some() && self.controller.settings.stores_first;
+                    if is_unsure || claim.waits(self.commits.is_in_trouble()) {
                         self.batch.add(by, Deferred::Push { record, by });
                     } else {
                         changes.push((record, by));
