@@ -80,7 +80,7 @@ pub(super) enum Command {
     Job(Later<job::JobArgs>),
     /// Show the whole service on one screen
     Status(Later<status::StatusArgs>),
-    /// The same screen, drawn again each second
+    /// The live screen: problems, tasks and jobs, with keys that act on them
     Top(Later<top::TopArgs>),
     /// Count tasks and agents
     Stats,
