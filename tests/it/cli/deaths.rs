@@ -148,6 +148,24 @@ fn down_wakes_a_supervisor_that_was_stopped() {
     clinging.is_gone("the supervisor had been stopped");
 }
 
+/// Its controller and agents go on, and none of them is started again.
+#[test]
+fn a_service_without_its_supervisor_says_so_until_it_starts_anew() {
+    let sandbox = Sandbox::up(1);
+    let supervisor = sandbox.process("--agents 1");
+    kill_all([supervisor]);
+    let dead = format!("the supervisor (process {supervisor}) was killed");
+    assert!(sandbox.ok("info").out.contains(&dead));
+    assert!(sandbox.llts("doctor").out.contains(&dead));
+    // The controller sees it with its next event.
+    eventually("it is a problem", || sandbox.ok("status").out.contains("the supervisor was killed"));
+    sandbox.ok("run -- true");
+    assert!(sandbox.ok("up 1").err.contains(&dead));
+    assert!(!sandbox.ok("status").out.contains("the supervisor was killed"));
+    assert!(sandbox.ok("up 1").err.contains("runs already"), "there is one");
+    sandbox.ends_clean();
+}
+
 /// The second one must not take the first one for a supervisor.
 #[test]
 fn two_may_say_down_at_once() {
