@@ -103,6 +103,16 @@ impl Template {
         self.0.contains(&Piece::Number)
     }
 
+    /// The largest number in a placeholder.
+    #[must_use]
+    pub fn values(&self) -> usize {
+        let number = |piece: &Piece| match piece {
+            Piece::Value(Placeholder { index: Some(index), .. }, _) => index + 1,
+            _ => 0,
+        };
+        self.0.iter().map(number).max().unwrap_or_default()
+    }
+
     /// The text with these values filled in; several values in one place are separated by blanks.
     ///
     /// # Errors

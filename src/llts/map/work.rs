@@ -140,11 +140,24 @@ impl Work {
     /// Whether the task of a line depends on the number of the line.
     #[must_use]
     pub fn has_number(&self) -> bool {
+        self.templates().into_iter().any(Template::has_number)
+    }
+
+    /// The number of values that the task of a line has a place for, by the largest number in a placeholder.
+    #[must_use]
+    pub fn values(&self) -> usize {
+        self.templates().into_iter().map(Template::values).max().unwrap_or_default()
+    }
+
+    fn templates(&self) -> Vec<&Template> {
         match &self.kind {
-            Kind::Command(words) => words.iter().any(Template::has_number),
-            Kind::Shell(line) => line.has_number(),
+            Kind::Command(words) => words.iter().collect(),
+            Kind::Shell(line) => vec![line],
             Kind::Tool { parameters, .. } => {
-                parameters.iter().any(|(_, value)| matches!(value, Value::Filled(template) if template.has_number()))
+                let values = parameters.iter().map(|(_, value)| value);
+                values
+                    .filter_map(|value| if let Value::Filled(template) = value { Some(template) } else { None })
+                    .collect()
             }
         }
     }

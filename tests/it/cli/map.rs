@@ -172,6 +172,9 @@ fn what_is_not_understood_is_refused_with_255() {
         (&["-a", "no-such-file", "--", "true"], "cannot read no-such-file"),
         (&["-I", "", "--", "true"], "stands for no text"),
         (&["-C", "", "--", "true"], "separates no columns"),
+        // An empty text in that place could name another file.
+        (&["--", "cp", "{1}", "{2}"], "{2} is the place of value 2, and a task has 1 here: -C"),
+        (&["--sh", "echo x{3}", ":::", "a", ":::", "b"], "{3} is the place of value 3, and a task has 2 here: add one"),
     ] {
         let said = map(&sandbox, words, "a\n");
         assert!(said.code == Some(255) && said.err.contains(sentence), "{words:?}: {said:?}");

@@ -66,6 +66,14 @@ impl Prepared {
             return Err(Failure::usage("-C \"\" separates no columns; omit it, or choose a text such as ,"));
         }
         let (work, identity) = work(session, args, &before, &command)?;
+        let (wanted, given) = (work.values(), sources.len().max(1));
+        if args.colsep.is_none() && wanted > given {
+            let more = if sources.is_empty() { "-C TEXT cuts a line into several" } else { "add one with :::" };
+            return Err(Failure::usage(format!(
+                "{{{wanted}}} is the place of value {wanted}, and a task has {given} here: {more}; a script in a file may \
+                 have the text {{{wanted}}} itself"
+            )));
+        }
         let job = job_name(args)?;
         let identity = identity.iter().map(String::as_str);
         let gate = gate_name(&job);
