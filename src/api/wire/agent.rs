@@ -80,8 +80,10 @@ pub fn decode(frame: &[u8]) -> Option<ToAgent> {
     let code = fields.get(words::CODE)?.as_i64()?;
     let kind = fields.text(words::TYPE)?;
     let run = || apply::run(&fields);
-    if kind == TASK_REPORT.word {
-        let (task, round) = run()?;
+    // A sender that is refused as such, whatever it reports, is not told of the run.
+    if kind == TASK_REPORT.word
+        && let Some((task, round)) = run()
+    {
         let finished = fields.text(words::STATUS) == Some(words::phase(Phase::Finished));
         return Some(ToAgent::Reported { task, round, finished, accepted: code == 0 });
     }
@@ -120,6 +122,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::wire::Refusal;
     use crate::wire::page::PageBytes;
     use crate::wire::reply;
     use crate::wire::reply::Reply;
@@ -150,6 +153,14 @@ mod tests {
             let told = Heard { controller: 7, beat, wanted, parked, tools, serving, folder, epoch, clock };
             assert_eq!(heard(&Reply::Heartbeat(told.clone())), ToAgent::Heard(told));
         }
+    }
+
+    /// As by a controller that knows another process of its name.
+    #[test]
+    fn a_report_of_a_refused_agent_is_answered_with_the_reason() {
+        let refused = Reply::Refused(Refusal::new(Code::NotAllowed, "another agent".to_owned()));
+        let answer = decode(&reply::encode(TASK_REPORT.word, &refused, PageBytes(1)));
+        assert_eq!(answer, Some(ToAgent::Rejected("another agent".to_owned())));
     }
 
     /// With the bound for clients, the controller would answer an agent before it asks again, and leave it idle in between.
