@@ -58,6 +58,7 @@ mod caller;
 mod checked;
 pub mod code;
 mod command;
+mod counted;
 mod curve_files;
 mod distribution;
 mod end_signal;
@@ -118,6 +119,7 @@ pub use address::{
 };
 pub use caller::{AllowCommands, Caller, CallerKey, CallerPlace, Loopback, Right};
 pub use command::TaskCommand;
+pub use counted::counted;
 pub use curve_files::{CurveClientFiles, CurveServerFiles};
 pub use distribution::{Distribution, is_longer};
 pub use end_signal::EndSignal;

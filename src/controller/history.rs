@@ -55,7 +55,8 @@ use api::wire::page::PageBytes;
 use api::wire::reply::Reply;
 use api::wire::requests::history::{Question, is_off};
 use api::wire::{Code, Refusal};
-use base::{Incident, IncidentKind, Now, TaskRecord};
+use base::{Incident, IncidentKind, Now};
+use engine::Stored;
 use proc::background::Bell;
 use proc::incidents;
 
@@ -99,7 +100,7 @@ impl History {
         state_dir: &Path,
         limits: HistoryLimits,
         now: Now,
-        stored: &[TaskRecord],
+        stored: &Stored,
     ) -> io::Result<(Self, Option<Feed>)> {
         let bell = Arc::new(Bell::new()?);
         let (outgoing, answers) = mpsc::channel();
@@ -119,7 +120,8 @@ impl History {
         let (jobs, incoming) = mpsc::channel();
         let asks = start_reader(folder.clone(), limits, jobs.clone(), outgoing, Arc::clone(&bell))?;
         let mut writer = Writer::new(folder, limits, Arc::clone(&progress), asks);
-        tell(writer.begin(now, stored, incidents::is_left(state_dir, IncidentKind::Deposed)));
+        let is_excused = stored.raised.is_some() || incidents::is_left(state_dir, IncidentKind::Deposed);
+        tell(writer.begin(now, &stored.tasks, is_excused));
         let thread = std::thread::Builder::new().name("history".to_owned()).spawn(move || writer.run(&incoming))?;
         let kept = jobs.clone();
         incidents::listen(Some(Box::new(move |incident| {

@@ -42,7 +42,7 @@ pub use turn::{Options, SupervisorError, host_name, supervise};
 use std::time::Duration;
 
 use api::config::Config;
-pub use api::service_file::{Renewal, Report, Service, holder, lasting_holder, log_file, orphaned};
+pub use api::service_file::{Renewal, Report, Service, holder, lasting_holder, log_file};
 
 /// The maximum number of agents on one machine; a larger number is taken for a typing error.
 pub const AGENTS_MAX: u16 = 1000;

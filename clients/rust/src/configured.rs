@@ -68,6 +68,13 @@ pub fn find(config: &Config) -> Configured {
     if is_here && !is_joined { Configured::At(endpoint) } else { Configured::Elsewhere(endpoint) }
 }
 
+/// The process of a supervisor that was killed while its controller still listens: nothing of the service is started again.
+#[must_use]
+pub fn dead_supervisor(config: &Config) -> Option<u32> {
+    let Service { pid, .. } = service_file::orphaned(&config.paths.state_dir)?;
+    matches!(find(config), Configured::Listening(_)).then_some(pid)
+}
+
 /// The endpoint of the running service of this home. A service takes other ports than the usual ones if these are in use.
 fn of_service(service: &Service, is_closed: bool) -> Option<Configured> {
     if let Some(socket) = service.socket.as_ref().filter(|_| !is_closed) {

@@ -8,7 +8,10 @@ use base::{Fields, Labels, SECONDS_MAX, Scalar, Wall};
 
 /// The refusal of an invalid value.
 pub(super) fn bad(name: &str, value: &Scalar, wanted: impl Display) -> Refusal {
-    Refusal::new(Code::BadField, format!("{name} is {}; it must be {wanted}", shown(&value.to_string())))
+    // "5" is not 5, which its reader may overlook.
+    let looks_right = value.as_text().is_some_and(|text| serde_json::from_str::<serde_json::Value>(text).is_ok());
+    let kind = if looks_right { "the text " } else { "" };
+    Refusal::new(Code::BadField, format!("{name} is {kind}{}; it must be {wanted}", shown(&value.to_string())))
 }
 
 /// The value of a field, converted by `read`. `wanted` describes the valid values.

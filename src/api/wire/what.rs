@@ -1,11 +1,17 @@
 //! The work of a task in one line for people: its command, or its tool with its parameters.
 
+use std::borrow::Cow;
+
 use super::command;
 use base::json::FieldLimits;
 use base::{Fields, TaskRecord, ToolName, json, middle, words};
 
 /// Columns of the line. A longer line loses its middle, because the tasks of a job differ at the end.
 const COLUMNS_MAX: usize = 400;
+
+/// The length in bytes from which a value may be one that is not for people, and the part of such a value that is shown.
+const OPAQUE_MIN: usize = 24;
+const OPAQUE_SHOWN: usize = 6;
 
 /// The line of a task.
 #[must_use]
@@ -25,9 +31,22 @@ fn line(fields: &Fields, tool: &ToolName) -> String {
     let source = fields.text(words::SOURCE).map(|source| command::one_line(&format!("{source} {}", input(fields))));
     let mut line = source.unwrap_or_else(|| tool.as_str().to_owned()).trim_end().to_owned();
     for (name, value) in fields.iter().filter(|(name, _)| !name.starts_with("__")) {
-        line.push_str(&command::one_line(&format!(" {name}={value}")));
+        line.push_str(&command::one_line(&format!(" {name}={}", readable(&value.to_string()))));
     }
     line
+}
+
+/// A value, or the beginning of one that is no text for people: bytes in base64, such as a function of Python, or a digest.
+fn readable(value: &str) -> Cow<'_, str> {
+    let has = |kind: fn(&u8) -> bool| value.as_bytes().iter().any(kind);
+    let is_of_base64 = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=');
+    let is_mixed = has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic) && !value.starts_with('/');
+    match value.get(..OPAQUE_SHOWN) {
+        Some(head) if value.len() >= OPAQUE_MIN && is_mixed && value.bytes().all(is_of_base64) => {
+            format!("{head}…").into()
+        }
+        _ => value.into(),
+    }
 }
 
 fn input(fields: &Fields) -> &str {
@@ -47,6 +66,15 @@ mod tests {
         let fields = Fields::new().with(words::OPERATION, "convert").with("in", "/data/a.mov").with("n", 3u32);
         assert_eq!(shown(&fields.with(words::GIVEN_ID, "g"), "convert"), "convert in=/data/a.mov n=3");
         assert_eq!(shown(&Fields::new().with("x", "a\n\u{1b}[2J"), "t"), "t x=a  [2J");
+    }
+
+    #[test]
+    fn bytes_are_shown_by_their_beginning() {
+        let call = Fields::new().with("call", "gASVCQAAAAAAAABLHYWUfZSGlC4=").with("name", "score");
+        assert_eq!(shown(&call, "python"), "python call=gASVCQ… name=score");
+        for text in ["/data/films/2026/number12", "a_name_of_2026-11-29_12:00", "12345678901234567890123456"] {
+            assert_eq!(shown(&Fields::new().with("in", text), "t"), format!("t in={text}"));
+        }
     }
 
     #[test]

@@ -72,9 +72,9 @@ impl Writer {
         }
     }
 
-    /// Adds the rounds of stored tasks that the files lack, and notes the start. Returns that note. If the controller before this
-    /// one was deposed, it ended by itself and did not crash.
-    pub(super) fn begin(&mut self, now: Now, stored: &[TaskRecord], was_deposed: bool) -> Incident {
+    /// Adds the rounds of stored tasks that the files lack, and notes the start. Returns that note. A controller that was deposed
+    /// notes no stop, nor does one whose store was copied while it ran: neither has crashed, and `is_excused` says so.
+    pub(super) fn begin(&mut self, now: Now, stored: &[TaskRecord], is_excused: bool) -> Incident {
         match recovery::missing(&self.folder, &mut self.appender, stored) {
             Ok(missing) => {
                 for (record, round) in &missing {
@@ -93,7 +93,7 @@ impl Writer {
             Err(error) => log::warn!("the history cannot be compared with the store: {error}"),
         }
         let (kind, text) = match recovery::last_of_life(&self.folder) {
-            Some(IncidentKind::Started | IncidentKind::Crashed) if !was_deposed => (
+            Some(IncidentKind::Started | IncidentKind::Crashed) if !is_excused => (
                 IncidentKind::Crashed,
                 "the controller has started; the one before was not stopped: killed, or crashed",
             ),

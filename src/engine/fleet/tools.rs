@@ -189,13 +189,11 @@ impl Controller {
             return Ok(());
         }
         let hint = match nearest(tool.as_str(), sets.names().map(ToolName::as_str)) {
-            Some(nearest) => format!("did you mean {nearest}? If not, put"),
-            None => "put".to_owned(),
+            Some(nearest) => format!("did you mean {nearest}? If not, send"),
+            None => "send".to_owned(),
         };
         let message = format!(
-            "{place}no agent has the tool {tool}; {hint} {} into the tools folder of an agent or of the controller, and submit the \
-             {subject} again",
-            tool.archive_name()
+            "{place}no agent has the tool {tool}; {hint} it with `llts tool push FOLDER`, and submit the {subject} again"
         );
         Err(Refusal::new(Code::BadOperation, message))
     }

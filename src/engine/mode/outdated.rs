@@ -53,8 +53,7 @@ impl Controller {
         (start.at, start.epoch, start.is_from_elsewhere) = (now.wall, epoch, raised.is_some());
         let (Some(why), Some(epoch)) = (raised, epoch) else { return };
         let line = format!(
-            "{why}: what was accepted after that is unknown here, and what has ended since runs again, unless an agent has it; the \
-             epoch is {}, so that agents refuse an older store, and waiting tasks start in {}",
+            "{why} (epoch {}); tasks accepted since are unknown, tasks ended since run again, and waiting tasks start in {}",
             epoch.number,
             span(self.claim_time())
         );

@@ -73,7 +73,8 @@ impl Controller {
     }
 
     pub(crate) fn unknown_tool(&self, tool: &ToolName) -> Refusal {
-        let hint = nearest_hint(tool.as_str(), self.archives.catalog.all().map(|held| held.name.as_str()));
+        let known = self.archives.catalog.all().map(|held| &held.name).chain(self.queue.sets.names());
+        let hint = nearest_hint(tool.as_str(), known.map(ToolName::as_str));
         Refusal::new(Code::BadOperation, format!("the controller holds no tool {tool}{hint}"))
     }
 

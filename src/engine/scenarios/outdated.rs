@@ -34,7 +34,7 @@ fn a_backup_is_told_and_its_waiting_tasks_are_held_for_two_loss_times() {
     let task = world.task();
     world.start_from_backup();
     let [said] = &world.incidents_of(IncidentKind::StoreFromElsewhere)[..] else { panic!() };
-    assert!(said.starts_with("the store is from a backup: ") && said.contains("the epoch is 100"), "{said}");
+    assert!(said.starts_with("the store is from a backup (epoch 100); "), "{said}");
     let why = world.why(task);
     assert!(why.contains("an agent may have the task already"), "{why}");
     assert_eq!(world.apply("b"), None);

@@ -345,12 +345,9 @@ fn a_submit_that_requires_its_tool_is_refused_if_the_tool_is_certain_to_be_nowhe
     world.tells("a", 1, Some("rep,helloworld"));
     let tasks = world.stored.len();
     for (tool, hint) in [
-        ("hello", "did you mean helloworld? If not, put hello.tar.gz into the tools folder of an agent"),
-        ("helloword", "did you mean helloworld? If not, put helloword.tar.gz"),
-        (
-            "convert",
-            "put convert.tar.gz into the tools folder of an agent or of the controller, and submit the task again",
-        ),
+        ("hello", "did you mean helloworld? If not, send it with `llts tool push FOLDER`, and submit the task again"),
+        ("helloword", "did you mean helloworld? If not, send it"),
+        ("convert", "send it with `llts tool push FOLDER`, and submit the task again"),
     ] {
         let Reply::Refused(refusal) = world.submit(&wanted(tool)) else { panic!("{tool} is accepted") };
         let expected = format!("no agent has the tool {tool}; {hint}");
@@ -402,7 +399,7 @@ fn a_graph_with_a_step_whose_tool_is_nowhere_is_refused() {
     assert!(matches!(world.ask(graph(&["x"])), Reply::GraphSubmitted { .. }), "no agent: nothing is known");
     world.tells("a", 1, Some("count,y"));
     let Reply::Refused(refusal) = world.ask(graph(&["y", "coutn"])) else { panic!("it is accepted") };
-    let expected = "step s1: no agent has the tool coutn; did you mean count? If not, put coutn.tar.gz";
+    let expected = "step s1: no agent has the tool coutn; did you mean count? If not, send it";
     assert!(refusal.code == Code::BadOperation && refusal.message.starts_with(expected), "{}", refusal.message);
     assert!(matches!(world.ask(graph(&["y"])), Reply::GraphSubmitted { .. }));
 }

@@ -35,7 +35,7 @@ pub(super) fn run(session: &mut Session, dir: Option<&Path>, args: &CleanArgs) -
         let count = orders::clean(&folders, *state)?;
         removed.insert(state.name().to_owned(), json!(count));
         if !session.out.is_json() {
-            session.out.line(format!("{count} tasks removed from {}", state.name()));
+            session.out.line(format!("{} removed from {}", base::counted(count, "task"), state.name()));
         }
     }
     if session.out.is_json() {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::selection::{Chosen, State};
 use api::wire::client::{Ask, ReplyError};
 use api::wire::requests::job::{Concerned, JobAnswer, query};
-use base::{Mono, Phase};
+use base::{Mono, Phase, counted};
 use llts_client::{Arrival, Client, ClientError, Pipeline};
 use proc::clock;
 use term::exit::Failure;
@@ -154,7 +154,7 @@ fn carry_out(
             answered(index, ask.decode(&frame));
             count += 1;
         }
-        progress.show(format_args!("{done} {count} of {total} tasks"));
+        progress.show(format_args!("{done} {count} of {}", counted(total, "task")));
     }
 }
 
@@ -177,8 +177,10 @@ pub(super) fn order_job(
                     let job = state.decode(&frame)?;
                     let [waiting, finished] = [Phase::Waiting, Phase::Finished].map(|phase| job.in_phase(phase));
                     let (name, total) = (job.name(), job.total());
-                    progress
-                        .show(format_args!("job {name}: {waiting} of {total} tasks wait, {finished} have finished"));
+                    progress.show(format_args!(
+                        "job {name}: {waiting} of {} wait, {finished} have finished",
+                        counted(total, "task")
+                    ));
                 }
                 Arrival::Broadcast(_) => {}
             }
@@ -242,8 +244,8 @@ fn summary(fates: &[(&str, Fate)], total: usize, done: &str) -> String {
     let mut text = match (count, total) {
         (1, 1) => format!("{done} 1 task"),
         (_, 0) => "there are no such tasks".to_owned(),
-        _ if count == total => format!("{done} {total} tasks"),
-        _ => format!("{done} {count} of {total} tasks"),
+        _ if count == total => format!("{done} {}", counted(total, "task")),
+        _ => format!("{done} {count} of {}", counted(total, "task")),
     };
     let mut others: BTreeMap<Needless, usize> = BTreeMap::new();
     for (_, fate) in fates {

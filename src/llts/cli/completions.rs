@@ -149,7 +149,7 @@ fn short(id: &str) -> &str {
 
 fn job_names(client: &Client, _current: &str) -> Result<Named, ClientError> {
     let rows = client.ask(&jobs(0, OFFERED))?.rows;
-    Ok(rows.iter().map(|job| (job.name().to_owned(), format!("{} tasks", job.total()))).collect())
+    Ok(rows.iter().map(|job| (job.name().to_owned(), base::counted(job.total(), "task"))).collect())
 }
 
 fn agent_names(client: &Client, _current: &str) -> Result<Named, ClientError> {

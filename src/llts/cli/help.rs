@@ -1,7 +1,9 @@
 //! The help of the whole program: a first page with the common commands, `llts help all` with every command, `llts help options`, and the
 //! pages of the manual. Each command's own help comes from clap.
 
+use std::error::Error as _;
 use std::ffi::OsString;
+use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
 
 use clap::CommandFactory as _;
 use clap::builder::StyledStr;
@@ -193,7 +195,11 @@ fn options(width: usize) -> String {
 pub(super) fn in_place_of(refused: &clap::Error, verb: Option<&str>) -> Option<String> {
     match (refused.kind(), verb) {
         (ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand, None) => Some(first_page()),
-        (ErrorKind::MissingRequiredArgument, Some(verb)) if lacks_a_selection(refused) => Some(which_task(verb)),
+        (ErrorKind::MissingRequiredArgument, Some(verb)) if lacks(refused, IDS) => Some(which_task(verb)),
+        (ErrorKind::MissingRequiredArgument, Some(verb)) if lacks(refused, "<TOOL>") && takes_a_command(verb) => {
+            Some(tool_or_command(verb))
+        }
+        (ErrorKind::ValueValidation, _) => no_number(refused),
         _ => None,
     }
 }
@@ -243,13 +249,44 @@ pub(super) fn one_line(text: &str) -> String {
     lines.join("; ")
 }
 
-fn lacks_a_selection(refused: &clap::Error) -> bool {
+fn lacks(refused: &clap::Error, argument: &str) -> bool {
     let Some(ContextValue::Strings(missing)) = refused.get(ContextKind::InvalidArg) else { return false };
-    missing.iter().any(|missing| missing.contains(IDS))
+    missing.iter().any(|missing| missing.contains(argument))
+}
+
+/// Whether a command and its words may stand behind `--`.
+fn takes_a_command(verb: &str) -> bool {
+    let all = Arguments::command();
+    all.find_subcommand(verb).is_some_and(|command| command.get_arguments().any(clap::Arg::is_last_set))
+}
+
+fn tool_or_command(verb: &str) -> String {
+    format!("llts: {verb} what?\n")
+        + &row(&format!("llts {verb} -- COMMAND WORD …"), "a command of this machine, as in a shell")
+        + &row(&format!("llts {verb} TOOL KEY=VALUE …"), "a tool; llts tool list shows them")
+}
+
+/// The fault of a text that should be a number, which the standard library says in its own words.
+fn no_number(refused: &clap::Error) -> Option<String> {
+    let source = refused.source()?;
+    let why = match source.downcast_ref::<ParseIntError>().map(ParseIntError::kind) {
+        Some(IntErrorKind::PosOverflow) => "it is too large",
+        Some(_) => "it is not a whole number",
+        None => source.is::<ParseFloatError>().then_some("it is not a number")?,
+    };
+    let (ContextValue::String(argument), ContextValue::String(value)) =
+        (refused.get(ContextKind::InvalidArg)?, refused.get(ContextKind::InvalidValue)?)
+    else {
+        return None;
+    };
+    Some(format!("error: invalid value '{value}' for '{argument}': {why}\n\nFor more information, try '--help'.\n"))
+}
+
+fn row(command: &str, about: &str) -> String {
+    format!("  {command:<30}  {about}\n")
 }
 
 fn which_task(verb: &str) -> String {
-    let row = |command: &str, about| format!("  {command:<30}  {about}\n");
     format!("llts: {verb} which tasks?\n")
         + &row(&format!("llts {verb} last"), "the newest; last:5 are the five newest")
         + &row(&format!("llts {verb} ID"), "one, or several; llts list shows the ids")

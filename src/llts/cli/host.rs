@@ -6,7 +6,7 @@ use clap::Args;
 use crate::cli::{end_abandoned, make_home};
 use api::home::FoundBy;
 use api::wire::requests::stats;
-use base::span;
+use base::{counted, span};
 use llts_client::Client;
 use llts_client::configured::{self, Configured};
 use proc::lending::lend_slot;
@@ -178,7 +178,7 @@ fn started(session: &Session, service: &Service) -> String {
         || "`llts down` stops it".to_owned(),
         |limit| format!("it ends after {} without tasks (`llts up` keeps it)", span(limit)),
     );
-    let agents = if service.agents == 1 { "1 agent".to_owned() } else { format!("{} agents", service.agents) };
+    let agents = counted(service.agents, "agent");
     format!("started {what} with {agents}; {end}")
 }
 

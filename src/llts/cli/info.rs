@@ -90,10 +90,9 @@ fn place(session: &Session, facts: &mut Map<String, Value>) {
     let service = holder.and_then(|_| Service::read(state_dir));
     let uptime = service.as_ref().map(|service| clock::now().wall.unix_seconds() - service.started);
     let differing = sources.in_force().iter().filter(|key| key.origin.is_some()).count();
-    let orphaned = supervisor::orphaned(state_dir).map(|service| service.pid);
     let of_service = json!({
         "running": holder.is_some(),
-        "dead_supervisor_pid": orphaned,
+        "dead_supervisor_pid": configured::dead_supervisor(config),
         "joined": config.joined_controller(),
         "pid": holder.and_then(|holder| holder.pid),
         "uptime_seconds": uptime,
@@ -173,7 +172,7 @@ fn table(facts: &Map<String, Value>) -> Table {
             Some(true) => format!("running, process {}{}{}", text("pid"), uptime.unwrap_or_default(), idle(facts)),
             _ => match facts["joined"].as_str() {
                 Some(_) => "no agents run here; `llts up --agents-only N` starts some".to_owned(),
-                None if facts.contains_key("health") && facts["dead_supervisor_pid"].is_u64() => format!(
+                None if facts["dead_supervisor_pid"].is_u64() => format!(
                     "the supervisor (process {}) was killed: what dies now is not started again; `llts up` starts a service anew",
                     text("dead_supervisor_pid")
                 ),

@@ -258,6 +258,12 @@ fn tell(session: &mut Session, desk: &Desk, ip: IpAddr, may_command: bool) {
     if let Some(others) = addresses.get(1..).filter(|others| !others.is_empty()) {
         note(&format!("this machine has other addresses, too, for machines in other networks: {}", others.join(", ")));
     }
+    if ip.is_loopback() {
+        // What comes from this machine has the rights of its sender here, whatever its key may do.
+        return note(&format!(
+            "waiting; only this machine reaches {ip}: for another one, give its way to here with --listen IP"
+        ));
+    }
     let may = if may_command {
         "it may send commands and push tools"
     } else {

@@ -11,7 +11,7 @@ use super::waiting::{Wait, left};
 use api::wire::client::{Listing, Selector, TaskView};
 use api::wire::requests::job::{JobAnswer, JobOrder, jobs, order, query};
 use api::wire::requests::list::{tasks, tasks_before};
-use base::{Mono, Outcome, Phase, Wall, words};
+use base::{Mono, Outcome, Phase, Wall, counted, words};
 use llts_client::{Client, ClientError};
 use proc::clock;
 use term::exit::Failure;
@@ -256,7 +256,7 @@ pub(super) fn change(session: &mut Session, name: &str, what: &JobOrder, done: &
     if session.out.is_json() {
         session.out.value(&json!({ "job": name, "result": done, "count": count, "warning": concerned.warning() }));
     } else {
-        let tasks = if count == 1 { "1 task" } else { &format!("{count} tasks") };
+        let tasks = counted(count, "task");
         session.out.line(format_args!("{done} {tasks} of job {name}"));
     }
     Ok(if concerned.warning().is_some() { exit::REFUSED } else { 0 })

@@ -34,7 +34,7 @@ pub(super) fn run(session: &mut Session, args: &KillArgs) -> Result<u8, Failure>
     let client = session.client()?;
     let tasks = args.selection.resolve(&client, Scope::Unfinished)?;
     if args.selection.is_everything() && !tasks.is_empty() {
-        change::confirm(&format!("end all {} tasks that have not finished", tasks.len()), args.yes)?;
+        change::confirm(&format!("end all {} that have not finished", base::counted(tasks.len(), "task")), args.yes)?;
     }
     let reason = caller(&command_line());
     let step = |id: &str, task: State| match task.finished {

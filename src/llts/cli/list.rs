@@ -17,7 +17,7 @@ use api::wire::Narrowing;
 use api::wire::client::Listing;
 use api::wire::requests::history::SortKey;
 use api::wire::requests::rows::{Order, RowsAsk};
-use base::{ShownState, StateCounts, Wall, words};
+use base::{ShownState, StateCounts, Wall, counted, words};
 use llts_client::Client;
 use proc::clock;
 use term::exit::Failure;
@@ -205,7 +205,7 @@ impl Page {
     fn shown(&self) -> String {
         let (shown, total) = (self.rows.len() as u64, self.known + self.forgotten);
         let known = if self.reach == Reach::Nothing { "known " } else { "" };
-        let all = format!("{}{} {known}task{}", self.at_least(), grouped(total), if total == 1 { "" } else { "s" });
+        let all = format!("{}{}", self.at_least(), counted(grouped(total), &format!("{known}task")));
         match self.offset {
             0 if shown == total && self.reach == Reach::All => all,
             offset if offset > 0 && shown > 0 => {

@@ -9,7 +9,7 @@ use super::change::confirm;
 use super::up::refuse_joined;
 use crate::backup::{self, Made, Restored};
 use api::wire::task;
-use base::path_text;
+use base::{counted, path_text};
 use controller::store;
 use controller::store::{Salvage, StoreError};
 use proc::clock;
@@ -119,7 +119,7 @@ fn copy(session: &mut Session, from: &str, to: &str) -> Result<(), Failure> {
     if out.is_json() {
         out.value(&json!({ "copied_to": place, "tasks": tasks }));
     } else {
-        out.line(format_args!("{place} has {tasks} tasks; set STORE to it before the next `llts up`"));
+        out.line(format_args!("{place} has {}; set STORE to it before the next `llts up`", counted(tasks, "task")));
     }
     Ok(())
 }
@@ -128,7 +128,7 @@ fn show_whole(out: &mut Output, place: &str, tasks: usize) {
     if out.is_json() {
         out.value(&json!({ "whole": true, "tasks": tasks }));
     } else {
-        out.line(format_args!("the store in {place} is intact: {tasks} tasks"));
+        out.line(format_args!("the store in {place} is intact: {}", counted(tasks, "task")));
     }
 }
 
@@ -161,7 +161,11 @@ fn repair(out: &mut Output, state_dir: &Path, yes: bool) -> Result<(), Failure> 
             "kept": kept,
         }));
     } else {
-        out.line(format_args!("the store has {} tasks; the damaged one is in {}", salvage.tasks(), kept.display()));
+        out.line(format_args!(
+            "the store has {}; the damaged one is in {}",
+            counted(salvage.tasks(), "task"),
+            kept.display()
+        ));
     }
     Ok(())
 }
@@ -175,7 +179,12 @@ fn make_backup(session: &mut Session, dir: &Path) -> Result<(), Failure> {
     if out.is_json() {
         out.value(&json!({ "backup": path_text(dir), "tasks": tasks, "files": files, "bytes": bytes, "notes": notes }));
     } else {
-        out.line(format_args!("{} has {tasks} tasks in {files} files, {bytes} bytes", dir.display()));
+        out.line(format_args!(
+            "{} has {} in {}, {bytes} bytes",
+            dir.display(),
+            counted(tasks, "task"),
+            counted(files, "file")
+        ));
     }
     Ok(())
 }
@@ -201,8 +210,10 @@ fn restore(session: &mut Session, dir: &Path) -> Result<(), Failure> {
         out.value(&json!({ "home": path_text(session.home.folder()), "tasks": tasks, "files": files, "bytes": bytes, "made_at": times::rfc3339(made_at) }));
     } else {
         out.line(format_args!(
-            "{home} has the {tasks} tasks of {}: {files} files, {bytes} bytes",
-            times::local(made_at)
+            "{home} has the {} of {}: {}, {bytes} bytes",
+            counted(tasks, "task"),
+            times::local(made_at),
+            counted(files, "file"),
         ));
         out.line(format_args!("start it with `llts --home {home} up`"));
     }

@@ -11,7 +11,7 @@ use crate::cli::{end_abandoned, make_home};
 use api::config::key_variables;
 use api::transport;
 use controller::store::ServerStore;
-use llts_client::configured::{self, Configured};
+use llts_client::configured;
 use proc::lock::StateLock;
 use proc::signals::{STOP, Signals};
 use proc::{clock, readable};
@@ -276,9 +276,7 @@ fn start(
         ephemeral_dir: None,
         environment,
     };
-    if let Some(Service { pid, .. }) = supervisor::orphaned(&session.config.paths.state_dir)
-        && let Configured::Listening(_) = configured::find(&session.config)
-    {
+    if let Some(pid) = configured::dead_supervisor(&session.config) {
         note(&format!(
             "the supervisor (process {pid}) was killed: the service starts anew, and running tasks start over"
         ));

@@ -23,7 +23,7 @@ use api::reload::Reload;
 use api::service_file::{Renewal, Report, Service};
 use api::trust::{Part, Untrusted};
 use api::{kept_config, service_file};
-use base::Role;
+use base::{Role, counted};
 use proc::idle_stop::IDLE_LINE;
 use proc::lending::Lenders;
 use proc::lock::{LockError, StateLock};
@@ -189,7 +189,7 @@ struct Supervisor<'a, F> {
 
 impl<F: FnMut(&Report)> Supervisor<'_, F> {
     fn run(mut self) -> Result<(), SupervisorError> {
-        log::info!("supervisor of {} agents", self.starter.agents());
+        log::info!("supervisor of {}", counted(self.starter.agents(), "agent"));
         loop {
             while let Some(effect) = self.plan.poll_effect() {
                 if let Effect::Quit(failure) = effect {
@@ -293,7 +293,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
 
     /// Tells systemd that the service is up.
     fn tell_ready(&self) {
-        self.systemd.ready(&format!("{} agents", self.starter.agents()));
+        self.systemd.ready(&counted(self.starter.agents(), "agent"));
     }
 
     /// Writes the service file. An error is only logged: clients that know the port do not need the file.

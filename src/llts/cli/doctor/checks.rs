@@ -18,7 +18,7 @@ use api::trust;
 use api::trust::Part;
 use api::wire::requests::history::{RoundFilter, incidents};
 use api::wire::requests::stats;
-use base::IncidentKind;
+use base::{IncidentKind, counted};
 use controller::archives::{Defective, defective};
 use controller::store;
 use llts_client::Client;
@@ -134,9 +134,7 @@ fn service(session: &Session) -> Vec<Finding> {
         }];
     }
     let Some(holder) = supervisor::holder(state_dir) else {
-        if let Some(Service { pid, .. }) = supervisor::orphaned(state_dir)
-            && let Configured::Listening(_) = configured::find(&session.config)
-        {
+        if let Some(pid) = configured::dead_supervisor(&session.config) {
             let found = format!("the supervisor (process {pid}) was killed: what dies now is not started again");
             return vec![Finding::bad(found, "`llts up` starts a service anew; running tasks start over")];
         }
@@ -164,9 +162,11 @@ fn service(session: &Session) -> Vec<Finding> {
                 };
                 Finding::bad(times::readable(warning), remedy)
             }
-            None => {
-                Finding::good(format!("{process} runs with {} agents, version {}", service.agents, service.version))
-            }
+            None => Finding::good(format!(
+                "{process} runs with {}, version {}",
+                counted(service.agents, "agent"),
+                service.version
+            )),
         },
     }]
 }
@@ -228,7 +228,7 @@ fn stored(session: &Session) -> Vec<Finding> {
         return vec![Finding::good(format!("none yet in {}", state_dir.display()))];
     }
     vec![match store::inspect_at(section, state_dir, |_| {}) {
-        Ok(tasks) => Finding::good(format!("{tasks} tasks in {}", section.place(state_dir))),
+        Ok(tasks) => Finding::good(format!("{} in {}", counted(tasks, "task"), section.place(state_dir))),
         Err(error) if section.server.is_some() => {
             Finding::bad(error.to_string(), "start the database, or correct the STORE keys of the configuration")
         }

@@ -20,7 +20,7 @@ pub(super) fn screen(found: &[(&str, Finding)], width: Option<usize>) -> String 
     }
     let count = |of: Verdict| found.iter().filter(|(_, finding)| finding.verdict == of).count();
     let (good, note, bad) = (count(Verdict::Good), count(Verdict::Note), count(Verdict::Bad));
-    screen.plain(&format!("{good} ok, {note} {}, {bad} bad", if note == 1 { "note" } else { "notes" }));
+    screen.plain(&format!("{good} ok, {}, {bad} bad", base::counted(note, "note")));
     screen.text()
 }
 

@@ -11,7 +11,7 @@ use super::super::Session;
 use super::show;
 use api::wire::graph::{Document, GraphRules, check_bytes, state};
 use api::wire::requests::graph::{StepRow, query};
-use base::{GraphId, GraphLimits, StepName, StepState, words};
+use base::{GraphId, GraphLimits, StepName, StepState, counted, words};
 use controller::process::field_limits;
 use engine::graph::Graph;
 use term::exit::Failure;
@@ -94,10 +94,6 @@ pub(super) fn check(session: &mut Session, file: &Path) -> Result<(), Failure> {
         .join(", ");
     session.out.line(format_args!("{title}: {line}{more}"));
     Ok(())
-}
-
-fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Reads and checks a document, with the limits of the configuration.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::document::Drawn;
-use base::StepState;
+use base::{StepState, counted};
 use engine::graph::MainTasks;
 
 /// The text for Graphviz. The name of each port is at its end of the line.
@@ -43,7 +43,7 @@ pub(super) fn tasks(main: MainTasks, inputs: &[engine::graph::Input]) -> Option<
     match main {
         MainTasks::Exchange => None,
         MainTasks::Number(1) => Some("1 task".to_owned()),
-        MainTasks::Number(count) => Some(format!("{count} tasks")),
+        MainTasks::Number(count) => Some(counted(count, "task")),
         MainTasks::PerPartition(input) => Some(format!("a task per partition of {}", inputs[input as usize].name)),
     }
 }

@@ -291,7 +291,7 @@ impl Running<'_> {
         if let Some(refusal) = &self.refusal {
             note(refusal);
         }
-        summary::show(&self.map, &self.prepared.job, self.kept());
+        summary::show(&self.map, &self.prepared.job, self.kept(), self.refusal.is_some());
         if let Some(json) = &mut self.outputs.json {
             json.value(&summary::value(&self.map, &self.prepared.job));
         }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::map::Map;
 use crate::map::tally::{Example, Tally};
-use base::{JobName, middle, printable};
+use base::{JobName, counted, middle, printable};
 use term::output::note;
 use term::style::Look;
 use term::table::Table;
@@ -30,8 +30,8 @@ pub(super) enum Kept {
 }
 
 /// Prints the results of an ended map.
-pub(super) fn show(map: &Map, job: &JobName, kept: Kept) {
-    let left = Left { is_interrupted: map.is_interrupted(), has_input: !map.input_has_ended() };
+pub(super) fn show(map: &Map, job: &JobName, kept: Kept, is_refused: bool) {
+    let left = Left { is_interrupted: map.is_interrupted(), has_input: !map.input_has_ended(), is_refused };
     lines(map.tally(), left, job, kept).iter().for_each(|line| note(line));
 }
 
@@ -58,6 +58,8 @@ pub(super) fn again(job: &JobName, kept: Kept) -> String {
 struct Left {
     is_interrupted: bool,
     has_input: bool,
+    /// The service has refused one of its tasks: why was said before.
+    is_refused: bool,
 }
 
 fn lines(tally: &Tally, left: Left, job: &JobName, kept: Kept) -> Vec<String> {
@@ -68,7 +70,7 @@ fn lines(tally: &Tally, left: Left, job: &JobName, kept: Kept) -> Vec<String> {
         lines.push(format!("… {unshown} more{look}"));
     }
     if tally.before > 0 {
-        lines.push(format!("{} had succeeded before and were not run again", tasks(tally.before)));
+        lines.push(format!("{} had succeeded before and were not run again", counted(tally.before, "task")));
     }
     let not_run = tally.left + tally.skipped;
     let is_stopped = not_run > 0 || left.has_input;
@@ -86,13 +88,15 @@ fn lines(tally: &Tally, left: Left, job: &JobName, kept: Kept) -> Vec<String> {
     if is_stopped {
         let mut rest = Vec::new();
         if not_run > 0 {
-            rest.push(format!("{} not run", tasks(not_run)));
+            rest.push(format!("{} not run", counted(not_run, "task")));
         }
         if left.has_input {
             rest.push("the rest of the input not read".to_owned());
         }
         let why = if left.is_interrupted { "Stopped" } else { "The job was stopped" };
-        lines.push(format!("{why}, {}.{}", rest.join(", "), again(job, kept)));
+        let again = again(job, kept);
+        let again = if left.is_refused { again.replace(" Run", " Once that is mended, run") } else { again };
+        lines.push(format!("{why}, {}.{again}", rest.join(", ")));
     }
     lines
 }
@@ -106,10 +110,6 @@ fn examples(tally: &Tally) -> Vec<String> {
         table.row([format!("line {number}"), end.to_string(), values, last_line]);
     }
     table.show(Look::plain(None)).lines().map(str::to_owned).collect()
-}
-
-fn tasks(count: u64) -> String {
-    if count == 1 { "1 task".to_owned() } else { format!("{count} tasks") }
 }
 
 #[cfg(test)]
@@ -132,16 +132,28 @@ mod tests {
         let mut tally = Tally { succeeded: 900, failed: 27, left: 68, ..Tally::default() };
         tally.ends.extend([(End::Exit(3), 1), (End::Outcome("TIMED_OUT"), 25), (End::NoTask, 1)]);
         tally.examples.extend((37..).map(example).take(EXAMPLES_MAX));
-        insta::assert_snapshot!(text(&tally, Left { is_interrupted: true, has_input: false }, Kept::Named));
+        insta::assert_snapshot!(text(
+            &tally,
+            Left { is_interrupted: true, has_input: false, is_refused: false },
+            Kept::Named
+        ));
     }
 
     #[test]
     fn a_map_that_was_stopped_says_how_to_continue() {
         let tally = Tally { left: 1, before: 2, ..Tally::default() };
-        insta::assert_snapshot!(text(&tally, Left { is_interrupted: false, has_input: true }, Kept::Unnamed), @r"
+        insta::assert_snapshot!(text(&tally, Left { is_interrupted: false, has_input: true, is_refused: false }, Kept::Unnamed), @r"
         2 tasks had succeeded before and were not run again
         The job was stopped, 1 task not run, the rest of the input not read. Run the same command with --job bar to continue.
         ");
-        assert_eq!(text(&Tally::default(), Left { is_interrupted: false, has_input: false }, Kept::Unnamed), "");
+        let refused = Left { is_interrupted: false, has_input: false, is_refused: true };
+        assert!(
+            text(&tally, refused, Kept::Named)
+                .ends_with("1 task not run. Once that is mended, run the same command again to continue.")
+        );
+        assert_eq!(
+            text(&Tally::default(), Left { is_interrupted: false, has_input: false, is_refused: false }, Kept::Unnamed),
+            ""
+        );
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use base::path_text;
+use base::{counted, path_text};
 
 /// The contents of a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,8 +73,8 @@ impl Unit {
         let Self { agents, elsewhere, whose, .. } = self;
         let (program, home) = (word(&self.program), word(&self.home));
         let what = match elsewhere {
-            Some(controller) => format!("llts: {agents} agents of {controller}"),
-            None => format!("llts: a task service with {agents} agents"),
+            Some(controller) => format!("llts: {} of {controller}", counted(agents, "agent")),
+            None => format!("llts: a task service with {}", counted(agents, "agent")),
         };
         let of = elsewhere.as_ref().map_or_else(String::new, |controller| format!(" --of {controller}"));
         let mut text = format!(

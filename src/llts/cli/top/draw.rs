@@ -100,29 +100,44 @@ fn head(app: &App, now: Mono) -> Line {
     }
 }
 
+/// How many letters of their names the views have: those of tasks and their service, and those of the other systems.
+#[derive(Clone, Copy)]
+struct Letters {
+    own: usize,
+    others: usize,
+}
+
 /// The views with their keys, or only the present one if room is short.
 fn views(app: &App, room: usize) -> Line {
     if let Some(pane) = &app.pane {
         return vec![(STRONG, title(&pane.about))];
     }
     let filter = if app.filter().is_empty() { 0 } else { app.filter().chars().count() + 2 };
-    // Whole names if they fit, else their beginnings, else the keys alone.
-    let shown = |name: &'static str, letters: usize, view: View| {
-        let end = if view == app.view { name.len() } else { letters.min(name.len()) };
-        name.get(..end).unwrap_or(name)
+    // Whole names if they fit, else those of the tasks and their service, else the beginnings of these, else the keys alone.
+    let shown = |name: &'static str, letters: Letters, view: View| {
+        let letters = match view {
+            _ if view == app.view => usize::MAX,
+            View::Prompts | View::Lists | View::Tdf => letters.others,
+            _ => letters.own,
+        };
+        name.get(..letters).unwrap_or(name)
     };
-    let width = |(letters, gap): (usize, usize)| {
-        View::ALL.iter().map(|(view, _, name)| shown(name, letters, *view).len() + 2 + gap).sum::<usize>() + filter
+    let gap_behind = |name: &str, gap: usize| if name.is_empty() { 0 } else { gap };
+    let width = |(letters, gap): (Letters, usize)| {
+        let names = View::ALL.iter().map(|(view, _, name)| shown(name, letters, *view));
+        names.map(|name| name.len() + 2 + gap_behind(name, gap)).sum::<usize>() + filter
     };
-    let ways = [(usize::MAX, 2), (usize::MAX, 1), (4, 1), (0, 0)];
-    let (letters, gap) = ways.into_iter().find(|way| width(*way) <= room).unwrap_or((0, 0));
+    let (all, own) = (Letters { own: usize::MAX, others: usize::MAX }, Letters { own: usize::MAX, others: 0 });
+    let ways = [(all, 2), (all, 1), (own, 1), (Letters { own: 4, others: 0 }, 1)];
+    let none = (Letters { own: 0, others: 0 }, 0);
+    let (letters, gap) = ways.into_iter().find(|way| width(*way) <= room).unwrap_or(none);
     let mut line = Line::new();
     for (view, key, name) in View::ALL {
         let is_here = view == app.view;
         let style = if is_here { STRONG | Effects::UNDERLINE } else { FAINT };
         let name = shown(name, letters, view);
         line.extend([(FAINT, format!("{key} ")), (style, name.to_owned())]);
-        line.push((PLAIN, " ".repeat(if is_here { gap.max(1) } else { gap })));
+        line.push((PLAIN, " ".repeat(if is_here { gap.max(1) } else { gap_behind(name, gap) })));
     }
     if !app.filter().is_empty() {
         line.push((ODD, format!("/{}", app.filter())));
@@ -243,7 +258,7 @@ fn counted(app: &App) -> String {
     let all = if shown < total && shown >= ROWS_MAX {
         format!("{} of {} tasks", grouped(shown), grouped(total))
     } else {
-        format!("{} task{}", grouped(total), if total == 1 { "" } else { "s" })
+        base::counted(grouped(total), "task")
     };
     format!("{all} by {}{}  ", sort.word(), if is_reversed { " reversed" } else { "" })
 }

@@ -59,6 +59,7 @@ pub(super) fn hints(view: View, is_pane: bool, room: usize) -> Line {
         }
         View::Overview | View::Tasks => &[
             ("?", "keys"),
+            ("q", "quit"),
             ("Enter", "show"),
             ("/", "filter"),
             ("e", "explain"),
@@ -68,22 +69,21 @@ pub(super) fn hints(view: View, is_pane: bool, room: usize) -> Line {
             ("h", "hold"),
             ("space", "mark"),
             ("s", "sort"),
-            ("q", "quit"),
         ],
         View::Jobs => &[
             ("?", "keys"),
+            ("q", "quit"),
             ("Enter", "tasks"),
             ("k", "kill"),
             ("r", "retry"),
             ("h", "hold"),
             ("/", "filter"),
-            ("q", "quit"),
         ],
-        View::Agents => &[("?", "keys"), ("Enter", "tasks"), ("p", "pause"), ("/", "filter"), ("q", "quit")],
-        View::Graphs => &[("?", "keys"), ("Enter", "steps"), ("k", "kill"), ("/", "filter"), ("q", "quit")],
-        View::Gates => &[("?", "keys"), ("p", "close/open"), ("/", "filter"), ("q", "quit")],
-        View::Incidents | View::History => &[("?", "keys"), ("Enter", "show"), ("/", "filter"), ("q", "quit")],
-        View::Prompts | View::Lists | View::Tdf => &[("?", "keys"), ("/", "filter"), ("q", "quit")],
+        View::Agents => &[("?", "keys"), ("q", "quit"), ("Enter", "tasks"), ("p", "pause"), ("/", "filter")],
+        View::Graphs => &[("?", "keys"), ("q", "quit"), ("Enter", "steps"), ("k", "kill"), ("/", "filter")],
+        View::Gates => &[("?", "keys"), ("q", "quit"), ("p", "close/open"), ("/", "filter")],
+        View::Incidents | View::History => &[("?", "keys"), ("q", "quit"), ("Enter", "show"), ("/", "filter")],
+        View::Prompts | View::Lists | View::Tdf => &[("?", "keys"), ("q", "quit"), ("/", "filter")],
     };
     let mut left = room;
     let fits = |(key, what): &&(&str, &str)| {

@@ -10,7 +10,7 @@ use api::wire::requests::drain::{Drain, drain};
 use api::wire::requests::gate::{self, GateChange};
 use api::wire::requests::job::{JobAnswer, JobOrder, order};
 use api::wire::requests::{graph, hold, kill, retry};
-use base::{Label, Phase, UNTIL_OPENED};
+use base::{Label, Phase, UNTIL_OPENED, counted};
 use term::table::grouped;
 
 /// The target of a row.
@@ -100,7 +100,7 @@ impl Target {
     fn things(targets: &[Self], verb: Verb, count: usize) -> Option<String> {
         let first = targets.first()?;
         let tasks: u64 = targets.iter().map(|target| target.tasks(verb)).sum();
-        let plural = |count: u64, word: &str| format!("{} {word}{}", grouped(count), if count == 1 { "" } else { "s" });
+        let plural = |count: u64, noun: &str| counted(grouped(count), noun);
         let word = match first {
             Self::Task { id, .. } if count == 1 => return Some(format!("task {}", short(id))),
             Self::Task { .. } | Self::Alike(_) | Self::Tasks(_) | Self::Text { .. } | Self::Nothing => "task",
