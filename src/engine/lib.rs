@@ -203,6 +203,11 @@ impl Controller {
         self.mode.store_trouble = trouble;
     }
 
+    /// Why another controller may lead the queue by now: this one cannot reach the store that names the leader.
+    pub(crate) fn doubt(&self) -> Option<&str> {
+        self.mode.store_trouble.as_deref().filter(|_| self.settings.stores_first)
+    }
+
     /// Whether this task, or any task of this job, has a command; `None` if the task or job is not known.
     #[must_use]
     pub fn has_command(&self, repeated: Repeated<'_>) -> Option<bool> {

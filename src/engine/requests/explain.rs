@@ -49,10 +49,8 @@ impl Controller {
             let agents = (record.phase() == Phase::Running).then(|| self.held_for_child(now, record.id)).flatten()?;
             Some(Holdup::HeldSlots { agents, is_parent: true })
         };
-        let of_store = || {
-            let trouble = self.mode.store_trouble.clone().filter(|_| self.settings.stores_first);
-            trouble.filter(|_| record.phase() <= Phase::Dispatched).map(Holdup::Store)
-        };
+        let of_store =
+            || self.doubt().filter(|_| record.phase() <= Phase::Dispatched).map(|why| Holdup::Store(why.to_owned()));
         let mut holdup = waits
             .then(|| self.queue.holdup(now, record, &agents_with, before_max))
             .or(lease)

@@ -20,10 +20,9 @@ impl Controller {
             about.kill_budget = heartbeat.beat.and_then(|beat| beat.kill_budget);
         }
         self.tell_skew(id, heartbeat.skew);
-        // A leader that cannot reach the store of the queue may have been deposed. It extends no lease of a run: its successor, which
-        // does not hear this agent, gives the task to another one when the lease has expired.
-        let is_sure = !(self.settings.stores_first && self.mode.store_trouble.is_some());
-        let beat = heartbeat.beat.map(|beat| beat.number).filter(|_| is_sure);
+        // A leader that may have been deposed extends no lease of a run: its successor, which does not hear this agent, gives the task
+        // to another one when the lease has expired.
+        let beat = heartbeat.beat.map(|beat| beat.number).filter(|_| self.doubt().is_none());
         let run = heartbeat.run.filter(|run| !self.is_undecided(id, *run));
         let wanted = run.map(|(task, round)| (task, round, self.wanted(id, task, round)));
         match (self.fleet.slot_or_free(id), wanted) {

@@ -13,7 +13,8 @@
 //!
 //! Updates that no client awaits for this one task are delayed four times as long, by at most 32 ms ([`of_many`]): the agent's
 //! confirmation, the commit of a record that no message depends on, the news for subscribers, and the answer to a reader of the
-//! ends of a whole job.
+//! ends of a whole job. All but the last of them may be delayed by 10 ms at any time, so calls that do not wait for the disk
+//! (`__EAGER__`) share commits, too.
 //!
 //! The agent's last report is not delayed, because with it the agent asks for its next task. Nor is the answer to a submit.
 //! So the delay never leaves a slot idle: a client with many tasks under way learns of an end later, but only while others

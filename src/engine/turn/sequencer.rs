@@ -292,8 +292,7 @@ impl<R: Clone> Sequencer<R> {
                 }
                 Effect::Push(record) => {
                     // Another leader may have pushed later changes of the task by now.
-                    let is_unsure = self.trouble.is_some() && self.controller.settings.stores_first;
-                    if is_unsure || claim.waits(self.commits.is_in_trouble()) {
+                    if self.controller.doubt().is_some() || claim.waits(self.commits.is_in_trouble()) {
                         self.batch.add(by, Deferred::Push { record, by });
                     } else {
                         changes.push((record, by));

@@ -42,10 +42,8 @@ fn at_once(kind: &str) -> Option<&'static str> {
 impl<R: Clone> Sequencer<R> {
     /// An answer that is true even if another controller has led the queue since the trouble began.
     pub(super) fn without_doubt(&self, reply: Reply) -> Reply {
-        match (reply, &self.trouble) {
-            (Reply::Refused(refusal), Some((_, why)))
-                if refusal.code == Code::InvalidTaskId && self.controller.settings.stores_first =>
-            {
+        match (reply, self.controller.doubt()) {
+            (Reply::Refused(refusal), Some(why)) if refusal.code == Code::InvalidTaskId => {
                 let Refusal { message, .. } = refusal;
                 let message = format!(
                     "{message}; the store cannot be written ({why}), and another home may lead by now: ask again"
@@ -101,12 +99,12 @@ impl<R: Clone> Sequencer<R> {
             return false;
         };
         self.trouble = Some((now.wall, why.to_owned()));
+        self.controller.handle_store(Some(why.to_owned()));
         // The messages of this turn are included, because one may be a second answer about a task that is withdrawn here.
         let batch = std::mem::take(&mut self.batch);
         let messages: Vec<_> = deferred.into_iter().chain(batch.into_messages()).collect();
         if is_missing {
             messages.into_iter().for_each(|message| self.hold_or_refuse(now, message, None));
-            self.controller.handle_store(Some(why.to_owned()));
             return true;
         }
         let calls = self.controller.end_unstored_calls();
@@ -124,7 +122,6 @@ impl<R: Clone> Sequencer<R> {
             let refusal = own.or_else(|| self.refusal_of_unstored(now, why, &message, true));
             self.hold_or_refuse(now, message, refusal);
         }
-        self.controller.handle_store(Some(why.to_owned()));
         self.controller.handle_withdrawn(now);
         true
     }
