@@ -160,8 +160,15 @@ impl Address {
 pub struct Doors {
     /// The door in which the loop waits.
     zmtp: ZmtpDoor,
-    others: Vec<Box<dyn Door>>,
+    others: Vec<Other>,
     allow: AllowCommands,
+}
+
+/// A door besides that of the ports.
+struct Other {
+    door: Box<dyn Door>,
+    /// Whether its bell has rung, and it has not been received from until nothing was left.
+    has_input: bool,
 }
 
 /// A request, with the engine's names for its connection and address.
@@ -178,15 +185,22 @@ pub struct Request {
 impl Doors {
     /// The doors of a controller: the door of the ports, and all others.
     #[must_use]
-    pub const fn new(zmtp: ZmtpDoor, others: Vec<Box<dyn Door>>, allow: AllowCommands) -> Self {
+    pub fn new(zmtp: ZmtpDoor, others: Vec<Box<dyn Door>>, allow: AllowCommands) -> Self {
+        let others = others.into_iter().map(|door| Other { door, has_input: false }).collect();
         Self { zmtp, others, allow }
     }
 
     /// Waits until a door has something to receive, one of `fds` is readable, or the deadline has passed; returns for each
     /// of `fds` whether it is readable.
     pub fn wait<const N: usize>(&mut self, now: Mono, deadline: Option<Mono>, fds: [BorrowedFd<'_>; N]) -> [bool; N] {
-        let fds: Vec<_> = fds.into_iter().chain(self.others.iter().filter_map(|door| door.bell())).collect();
-        let ready = self.zmtp.wait(now, deadline, &fds);
+        let bells = self.others.iter().filter_map(|other| other.door.bell());
+        let fds: Vec<_> = fds.into_iter().chain(bells).collect();
+        let has_input = self.others.iter().any(|other| other.has_input);
+        let ready = self.zmtp.wait(now, if has_input { Some(now) } else { deadline }, &fds);
+        let mut rung = ready.iter().skip(N);
+        for other in &mut self.others {
+            other.has_input |= other.door.bell().is_some() && rung.next() == Some(&true);
+        }
         std::array::from_fn(|index| ready.get(index).copied().unwrap_or_default())
     }
 
@@ -198,13 +212,13 @@ impl Doors {
 
     fn each(&mut self) -> impl Iterator<Item = (u8, &mut (dyn Door + 'static))> {
         let zmtp: &mut (dyn Door + 'static) = &mut self.zmtp;
-        (0..).zip(std::iter::once(zmtp).chain(self.others.iter_mut().map(|door| &mut **door)))
+        (0..).zip(std::iter::once(zmtp).chain(self.others.iter_mut().map(|other| &mut *other.door)))
     }
 
     fn door(&mut self, number: u8) -> &mut dyn Door {
         match usize::from(number).checked_sub(1) {
             None => &mut self.zmtp,
-            Some(index) => &mut *self.others[index],
+            Some(index) => &mut *self.others[index].door,
         }
     }
 
@@ -215,10 +229,18 @@ impl Doors {
 
     /// The next request at one door, if there is one.
     pub fn receive(&mut self, door: u8) -> Option<Request> {
-        let Call { connection, to, caller, body } = self.door(door).receive()?;
+        let Call { connection, to, caller, body } = self.call(door)?;
         let connection = ConnectionId { door, number: connection };
         let sees_commands = self.allow.admits(caller, Right::Commands);
         Some(Request { connection, to: Address { door, to, caller, sees_commands }, body })
+    }
+
+    fn call(&mut self, door: u8) -> Option<Call> {
+        let Some(index) = usize::from(door).checked_sub(1) else { return self.zmtp.receive() };
+        let Other { door, has_input } = &mut self.others[index];
+        let call = has_input.then(|| door.receive()).flatten();
+        *has_input = call.is_some();
+        call
     }
 
     /// The next closed connection.
@@ -233,7 +255,7 @@ impl Doors {
 
     /// See [`Door::see_agent`]; for each door.
     pub fn see_agent(&mut self) {
-        self.others.iter_mut().for_each(|door| door.see_agent());
+        self.others.iter_mut().for_each(|other| other.door.see_agent());
     }
 
     /// See [`Door::send`].
@@ -257,7 +279,7 @@ impl Doors {
     /// See [`Door::has_guests`]; at any door.
     #[must_use]
     pub fn have_guests(&self) -> bool {
-        self.zmtp.has_guests() || self.others.iter().any(|door| door.has_guests())
+        self.zmtp.has_guests() || self.others.iter().any(|other| other.door.has_guests())
     }
 
     /// See [`Door::flush`]; for each door.
@@ -270,7 +292,7 @@ impl Doors {
     #[must_use]
     pub fn suspend(self) -> Suspension {
         // Only the door of HTTP has a listener.
-        let http = self.others.into_iter().filter_map(Door::suspend).next();
+        let http = self.others.into_iter().filter_map(|other| other.door.suspend()).next();
         let mut suspension = self.zmtp.suspend();
         if let Some(http) = http {
             suspension.ports.http = Some(http.as_raw_fd());
@@ -281,7 +303,7 @@ impl Doors {
 
     /// See [`Door::close`]; for each door.
     pub fn close(self) {
-        self.others.into_iter().for_each(Door::close);
+        self.others.into_iter().for_each(|other| other.door.close());
         Box::new(self.zmtp).close();
     }
 }

@@ -15,7 +15,7 @@ mod settings;
 mod stopping;
 mod succession;
 
-use std::os::fd::AsFd as _;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -92,8 +92,7 @@ pub fn run(
     let mut pusher = Pusher::start(settings::push(config, &rules), transport::push_keys(config)?)?;
     let (stored, archives) = load(config, &mut store, &rules)?;
     let page_bytes = PageBytes(config.controller.details_bytes_max);
-    let (history, feed) =
-        History::start(&config.paths.state_dir, settings::history(config), clock::now(), &stored.tasks)?;
+    let (history, feed) = History::start(&config.paths.state_dir, settings::history(config), clock::now(), &stored)?;
     store.tell_address(ports.requests())?;
     let controller = Controller::restore(settings::engine(config), rand::random(), clock::now(), stored);
     // Measurements that only a scrape shows are made only if there can be a scrape.
@@ -180,7 +179,8 @@ struct Service {
     dropped: u64,
     /// Whether it ends by itself, and when.
     idle: Option<Idle>,
-    supervisor: Supervisor,
+    /// `None` also after its death.
+    supervisor: Option<Supervisor>,
     /// The folder of the store.
     state_dir: PathBuf,
 }
@@ -198,8 +198,10 @@ impl Service {
             let deadline =
                 deadline.into_iter().chain(self.pusher.poll_timeout(before)).chain(idle).chain(renewal).min();
             let (documents, archives, history) = (self.documents.as_fd(), self.archives.as_fd(), self.history.as_fd());
-            let fds = [signals.as_fd(), self.pusher.as_fd(), self.writer.as_fd(), documents, archives, history];
-            let [signalled, pushes_ready, store_ready, document_ready, archives_ready, history_ready] =
+            let supervisor = self.supervisor.as_ref().map_or(signals.as_fd(), AsFd::as_fd);
+            let fds =
+                [signals.as_fd(), self.pusher.as_fd(), self.writer.as_fd(), documents, archives, history, supervisor];
+            let [signalled, pushes_ready, store_ready, document_ready, archives_ready, history_ready, is_orphaned] =
                 self.doors.wait(before, deadline, fds);
             let now = self.make_sure(clock::now())?;
             self.receive(now);
@@ -207,8 +209,8 @@ impl Service {
                 self.take_documents(now);
             }
             self.archives.look_at_room(now.mono);
-            if let Some(pid) = self.supervisor.take_dead() {
-                log::error!("the supervisor (process {pid}) has died");
+            if let Some(supervisor) = self.supervisor.take_if(|_| is_orphaned) {
+                log::error!("the supervisor (process {}) has died", supervisor.pid());
                 self.sequencer.controller().handle_orphaned(now);
             }
             if archives_ready {

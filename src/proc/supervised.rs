@@ -1,8 +1,9 @@
 //! The connection of a process to the supervisor that started it: its mark, and the lines that it writes.
 
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use rustix::process::{Pid, getppid};
+use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open};
 
 /// The environment variable that marks every process of a service. If a supervisor is killed, its remaining processes
 /// are found by this mark. The prefix LLTS_RUN_ keeps a client that a tool starts from reading it as a configuration
@@ -18,22 +19,33 @@ pub fn is_supervised() -> bool {
     std::env::var_os(MARK).is_some()
 }
 
-/// The supervisor of this process, for as long as it lives: a process whose parent dies gets another one.
+/// The supervisor of this process. Its descriptor is readable when it has died.
 #[derive(Debug)]
 pub struct Supervisor {
-    pid: Option<Pid>,
+    pid: Pid,
+    process: OwnedFd,
 }
 
 impl Supervisor {
-    /// The parent of this process, if that is a supervisor.
+    /// The parent of this process, if that is a supervisor that lives.
     #[must_use]
-    pub fn of_this_process() -> Self {
-        Self { pid: getppid().filter(|_| is_supervised()) }
+    pub fn of_this_process() -> Option<Self> {
+        let pid = getppid().filter(|_| is_supervised())?;
+        let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+        // A process whose parent has died gets another one, and the number of the first may be that of a stranger.
+        (getppid() == Some(pid)).then_some(Self { pid, process })
     }
 
-    /// Its process, if it has died since the last call.
-    pub fn take_dead(&mut self) -> Option<Pid> {
-        self.pid.take_if(|pid| getppid() != Some(*pid))
+    /// Its process id.
+    #[must_use]
+    pub const fn pid(&self) -> Pid {
+        self.pid
+    }
+}
+
+impl AsFd for Supervisor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.process.as_fd()
     }
 }
 
