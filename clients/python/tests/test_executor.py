@@ -32,7 +32,8 @@ class Agents:
 
     def prepare(self, work, parameters, policy):
         """The files are sent, as the client does it."""
-        return work, parameters, policy, {path.name: path.read_bytes() for path in policy.get("in_", ())}
+        inputs = {path.name: path.read_bytes() for path in policy.get("in_", ())}
+        return {**work, **(parameters or {}), "__POLICY__": policy, "__INPUTS__": inputs}
 
     def push_tool(self, name, archive):
         self.pushed.append((name, archive.getvalue()))
@@ -45,7 +46,8 @@ class Agents:
         assert ready == {"type": "ready", "version": 1}, agent.end()
 
     def submit(self, fields):
-        work, parameters, policy, inputs = fields
+        tool, policy, inputs = fields["__OPERATION__"], fields["__POLICY__"], fields["__INPUTS__"]
+        parameters = {name: value for name, value in fields.items() if not name.endswith("__")}
         task = types.SimpleNamespace(id=f"TASK_{len(self.tasks)}", end=Future, kill_later=self.killed.append)
         ended = Future()
         task.end = lambda: ended
@@ -60,7 +62,7 @@ class Agents:
 
         def run():
             with self.lock:
-                done = self.agents[work["__OPERATION__"]].run(task.id, folder and str(folder), **parameters)
+                done = self.agents[tool].run(task.id, folder and str(folder), **parameters)
             outcome = "FAILED" if done["exit_code"] else "SUCCEEDED"
             fields = {"__TASK_ID__": task.id, "__OUTCOME__": outcome, "__VALUE__": llts.connection.encode(done["value"])}
             ended.set_result(TaskState(fields))

@@ -61,6 +61,7 @@ SUBMIT = "TASK/SUBMIT"
 CLOSED = "this client is closed, or belongs to the parent of this process; make another one"
 
 encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+decode = json.JSONDecoder().decode
 
 
 def same(fields: Fields) -> Fields:
@@ -73,17 +74,18 @@ class Answer(Future[T]):
 
     def __init__(self, connection: Connection) -> None:
         super().__init__()
-        self._condition = SteadyCondition()
+        # A second condition would take as long as all other work on the future.
+        self._condition.__class__ = SteadyCondition
         self.connection = connection
         self.is_watched = False
 
     def result(self, timeout: float | None = None) -> T:
         """See :meth:`concurrent.futures.Future.result`."""
-        return self._read(super().result, timeout)
+        return super().result() if self.done() else self._read(super().result, timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """See :meth:`concurrent.futures.Future.exception`."""
-        return self._read(super().exception, timeout)
+        return super().exception() if self.done() else self._read(super().exception, timeout)
 
     def _read(self, read: Callable[[float | None], R], timeout: float | None) -> R:
         until = None if timeout is None else time.monotonic() + timeout
@@ -410,7 +412,7 @@ class Connection:
                 number, text = arrival
                 # A request that was repeated may be answered twice.
                 if (batch := self._pending.pop(number, None)) is not None:
-                    self._answers.append((batch, json.loads(text)))
+                    self._answers.append((batch, decode(text.decode())))
             elif arrival is State.MADE:
                 self._connected = self._was_connected = True
                 for number, batch in self._pending.items():

@@ -27,7 +27,7 @@ from importlib.resources import files as resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from llts.connection import Answer, Connection
+from llts.connection import Answer, Connection, Fields
 from llts.errors import Error, PythonMismatch, TaskFailed, TooLarge
 from llts.job import Ends
 from llts.state import TaskState
@@ -43,6 +43,9 @@ T = TypeVar("T")
 
 # Characters of a parameter, below FIELD_VALUE_BYTES_MAX of the service.
 PARAMETER_CHARACTERS_MAX = 60_000
+
+# Characters of the name of a function, for those who look at tasks.
+NAME_CHARACTERS_MAX = 60
 
 # Functions whose pickles are kept. A program that makes functions all the time must not fill its memory with them.
 FUNCTIONS_MAX = 1_000
@@ -164,6 +167,8 @@ class Executor(concurrent.futures.Executor):
         # Held while a tool is pushed, by threads of the program alone.
         self._pushing = threading.Lock()
         self._tools: dict[bool, str] = {}
+        # The fields that all small calls have.
+        self._common: Fields | None = None
         self._functions: dict[Any, str] = {}
         self._calls: set[Call[Any]] = set()
         self._is_shut = False
@@ -204,18 +209,21 @@ class Executor(concurrent.futures.Executor):
         if self._is_shut or client is None:
             raise RuntimeError("the executor is shut down")
         function, call = self._function(fn), base64.b64encode(dumps(arguments)).decode()
-        is_large = len(function) > PARAMETER_CHARACTERS_MAX or len(call) > PARAMETER_CHARACTERS_MAX
-        work = {"__OPERATION__": self._tool(client, is_large or self._files)}
-        policy: Policy = {"eager": True, **self._policy, "job": self._name}
-        if is_large or self._files:
-            policy = {**policy, "out": "result.pickle"}
-        if is_large:
+        # The last parameter is what a table of tasks shows of them.
+        parameters = {**parameters, "name": getattr(fn, "__qualname__", type(fn).__name__)[:NAME_CHARACTERS_MAX]}
+        if len(function) > PARAMETER_CHARACTERS_MAX or len(call) > PARAMETER_CHARACTERS_MAX:
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder, "call.pickle")
                 path.write_bytes(dumps((fn, arguments)))
+                work, policy = self._work(client, has_folder=True)
                 fields = client.prepare(work, parameters, {**policy, "in_": [path]})
         else:
-            fields = client.prepare(work, {"function": function, "call": call, **parameters}, policy)
+            # Files are sent for each call: the service keeps them only as long as a task names them.
+            if self._common is None or "in_" in self._policy:
+                work, policy = self._work(client, self._files)
+                self._common = client.prepare(work, None, policy)
+            key = self._policy.get("submit_key") or client.connection.submit_key()
+            fields = {**self._common, "__SUBMIT_KEY__": key, "function": function, "call": call, **parameters}
         with Shield():
             task = self._ends.submit(fields)
             future: Call[Any] = Call(client.connection, task)
@@ -224,6 +232,13 @@ class Executor(concurrent.futures.Executor):
             future.add_done_callback(self._forget)
             task.end().add_done_callback(future.finish)
         return future
+
+    def _work(self, client: Client, has_folder: bool) -> tuple[Fields, Policy]:
+        """Return the field that names the tool, and the options of a call."""
+        policy: Policy = {"eager": True, **self._policy, "job": self._name}
+        if has_folder:
+            policy = {**policy, "out": "result.pickle"}
+        return {"__OPERATION__": self._tool(client, has_folder)}, policy
 
     def _forget(self, call: Future[Any]) -> None:
         with self._lock:

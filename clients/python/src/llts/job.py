@@ -77,13 +77,13 @@ class Ends:
             return self._submit(fields)
 
     def _submit(self, fields: Fields) -> Task:
-        submit, key = Submit(self._connection, "__OUT__" not in fields), fields["__SUBMIT_KEY__"]
         with self._lock:
             if self._early_ends and not self._reads and not self._is_alone:
                 self._is_alone = True
                 # A later reading must not begin before the ends that come in this way.
                 self._rest = (None, float("-inf"))
                 return self._call(fields)
+            submit, key = Submit(self._connection, "__OUT__" not in fields), fields["__SUBMIT_KEY__"]
             self._unaccepted.setdefault(key, []).append(submit)
             rests, self._reads = not self._reads, True
             cursor, since = self._rest
@@ -99,26 +99,27 @@ class Ends:
         return Task(self._connection, accepted, submit.ended)
 
     def _call(self, fields: Fields) -> Task:
-        accepted: Answer[str] = Answer(self._connection)
         ended: Answer[TaskState] = Answer(self._connection)
-        called = self._connection.ask(SUBMIT, {**fields, "__WAIT__": CALL_MS}, TaskState)
-        called.add_done_callback(lambda done: self._called(done, accepted, ended))
+        states: list[TaskState] = []
+
+        def read(answer: Fields) -> str:
+            states.append(TaskState(answer))
+            return states[0].id
+
+        accepted = self._connection.ask(SUBMIT, {**fields, "__WAIT__": CALL_MS}, read)
+        accepted.add_done_callback(lambda done: self._called(done, states, ended))
         return Task(self._connection, accepted, ended)
 
     # All that follows is called in a turn of the connection.
 
-    def _called(self, called: Future[TaskState], accepted: Answer[str], ended: Answer[TaskState]) -> None:
+    def _called(self, accepted: Future[str], states: list[TaskState], ended: Answer[TaskState]) -> None:
         self._is_alone = False
-        if (error := called.exception()) is not None:
-            accepted.set_exception(error)
+        if (error := accepted.exception()) is not None:
             ended.set_exception(error)
-            return
-        state = called.result()
-        accepted.set_result(state.id)
-        if state.status == "FINISHED":
-            ended.set_result(state)
+        elif states[0].status == "FINISHED":
+            ended.set_result(states[0])
         else:
-            hand_on(follow(self._connection, state.id), ended)
+            hand_on(follow(self._connection, states[0].id), ended)
 
     def _take(self, key: str, submit: Submit) -> bool:
         """Return whether a submit had no answer yet."""

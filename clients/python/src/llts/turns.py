@@ -2,8 +2,11 @@
 
 An answer that its own caller takes arrives without a change of threads, which costs as much as all other work on it. So one
 caller at a time may do the turns of the connection, until it has what it waits for; the others wait for their futures. The
-thread does the turns at all other times. Between a caller that has ended and the thread, no turn is done: the thread takes
-over at once if an answer is awaited, else after ``REST``, so that it sleeps while one call follows the other.
+thread does the turns at all other times.
+
+Most requests are followed at once by a caller that waits for the answer, so to wake the thread for each would only put it
+into that caller's way. For ``REST`` after the last caller, the thread looks every ``LOOK`` whether an answer is awaited that
+no caller takes. After that, it does the turns until the next caller wants them.
 """
 
 from __future__ import annotations
@@ -30,8 +33,11 @@ SIGNALS = [int(getattr(signal, f"SIG{name}")) for name in NAMES]
 # Seconds for which a caller waits for the turns at most: the thread may be in a callback.
 HANDOVER = 1.0
 
-# Seconds for which the thread leaves the turns to callers, if no answer is awaited.
+# Seconds for which the thread leaves the turns to callers, after the last of them.
 REST = 1.0
+
+# Seconds after which an answer is taken by the thread that no caller takes, while it leaves the turns to callers.
+LOOK = 0.003
 
 
 class Turns:
@@ -51,6 +57,9 @@ class Turns:
         # The number of callers that wait for it.
         self.wanted = 0
         self._keeper = 0
+        # When a caller has last had the right, and whether the thread looks by itself.
+        self._called = float("-inf")
+        self._looks = False
 
     def take(self, until: float | None) -> bool:
         """Take the right; return False if another caller has it, or the thread does not give it back until ``until``."""
@@ -66,30 +75,39 @@ class Turns:
                     if not self._changed.wait(until - time.monotonic()):
                         return False
                 self.holder = own
+                self._called = time.monotonic()
             finally:
                 self.wanted -= 1
         return True
 
     def keep(self) -> None:
-        """Take the right, for the thread: when no other has it, and it is needed or has been left alone for a while."""
+        """Take the right, for the thread: when no other has it, and it is needed or no caller has had it for a while."""
         self._keeper = threading.get_ident()
         with self._lock:
-            is_rested = False
-            while self.holder not in (None, self._keeper) or self.wanted or not (is_rested or self._is_needed()):
-                is_rested = not self._changed.wait(REST)
+            while True:
+                self._looks = time.monotonic() - self._called < REST
+                is_free = self.holder in (None, self._keeper) and not self.wanted
+                if is_free and (not self._looks or self._is_needed()):
+                    break
+                # Whoever gives the right back tells so.
+                self._changed.wait(LOOK if self._looks else None)
+            self._looks = False
             self.holder = self._keeper
 
     def give_back(self) -> None:
         """Give the right back."""
         with self._lock:
+            if self.holder != self._keeper:
+                self._called = time.monotonic()
             self.holder = None
-            if self.wanted or self._is_needed():
+            if self.wanted or not self._looks:
                 self._changed.notify_all()
 
     def rouse(self) -> None:
-        """Let the thread take the right, if no other has it."""
-        with self._lock:
-            self._changed.notify_all()
+        """Let the thread take the right, if no other has it and it does not look by itself."""
+        if not self._looks:
+            with self._lock:
+                self._changed.notify_all()
 
 
 class SteadyCondition(threading.Condition):
