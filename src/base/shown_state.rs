@@ -1,6 +1,6 @@
 //! The state of a task as one word for people, instead of a phase, an outcome and a hold.
 
-use super::{Outcome, Phase, TaskRecord, TaskState};
+use super::{Outcome, Phase, TaskRecord, TaskState, words};
 
 /// The state of a task in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,10 +55,13 @@ impl ShownState {
         }
     }
 
-    /// The state with this word. A hyphen or an underscore counts as a blank.
+    /// The state with this word, or that of the outcome with this word. A hyphen or an underscore counts as a blank.
     #[must_use]
     pub fn of_word(word: &str) -> Option<Self> {
         let word = word.trim().to_ascii_lowercase().replace(['-', '_'], " ");
+        if word.eq_ignore_ascii_case(words::outcome(Outcome::Succeeded)) {
+            return Some(Self::Finished(Outcome::Succeeded));
+        }
         Self::ALL.into_iter().find(|state| state.word() == word)
     }
 

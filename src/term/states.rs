@@ -1,6 +1,6 @@
 //! The words for phases and outcomes, as arguments.
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use base::{Outcome, Phase, ShownState, words};
 
@@ -9,9 +9,24 @@ pub fn phase() -> impl TypedValueParser<Value = Phase> {
     word(Phase::ALL.map(words::phase), words::phase_of)
 }
 
-/// Parses the word of an outcome.
+/// Parses the word of an outcome, or that of its state in tables.
 pub fn outcome() -> impl TypedValueParser<Value = Outcome> {
-    word(Outcome::ALL.map(words::outcome), words::outcome_of)
+    PossibleValuesParser::new(Outcome::ALL.map(value))
+        .try_map(|word| ended(&word).ok_or_else(|| format!("{word} is none of them")))
+}
+
+/// The word of an outcome, and that of its state in tables.
+pub fn value(outcome: Outcome) -> PossibleValue {
+    PossibleValue::new(words::outcome(outcome)).alias(ShownState::Finished(outcome).word().replace(' ', "-"))
+}
+
+/// The outcome with one of these words.
+#[must_use]
+pub fn ended(word: &str) -> Option<Outcome> {
+    match ShownState::of_word(word) {
+        Some(ShownState::Finished(outcome)) => Some(outcome),
+        _ => None,
+    }
 }
 
 /// Parses a state as shown in tables: `ok`, `failed`, `timed-out` and so on.

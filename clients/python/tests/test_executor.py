@@ -232,6 +232,24 @@ def test_calls_run_on_the_agents_of_a_service(service, stays):
         ex.submit(double, 1)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"python": 3}, "python is 3; it must be"),
+        ({"python": ""}, "python is ''; it must be"),
+        ({"idle": 0}, "idle is 0; it must be a whole number from 1"),
+        ({"max_tasks": "5"}, "max_tasks is '5'; it must be a whole number from 1"),
+        ({"memory": 0.5}, "memory is 0.5; it must be a whole number from 1"),
+        ({"initializer": 5}, "initializer is 5, which cannot be called"),
+        ({"priotity": 3}, "'priotity' is no option of a submit"),
+        ({"cwd": "/"}, "cwd is for commands"),
+    ],
+)
+def test_wrong_arguments_are_refused_before_the_first_call(service, wrong, said):
+    with service.client() as c, pytest.raises((TypeError, ValueError), match=said):
+        c.executor(**wrong)
+
+
 def test_calls_are_tried_again(service, stays, tmp_path):
     def fails_once(path):
         if not os.path.exists(path):

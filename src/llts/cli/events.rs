@@ -20,6 +20,7 @@ use proc::signals::{STOP, Signals};
 use term::exit::Failure;
 use term::output::{note, to_value};
 use term::session::Session;
+use term::states::ended;
 use term::{exit, times};
 
 #[derive(Args, Debug)]
@@ -42,7 +43,10 @@ pub(super) struct EventsArgs {
 /// A phase or an outcome, in capitals.
 fn state(text: &str) -> Result<String, String> {
     let word = text.to_uppercase();
-    if words::phase_of(&word).is_some() || words::outcome_of(&word).is_some() {
+    if let Some(outcome) = ended(text) {
+        return Ok(words::outcome(outcome).to_owned());
+    }
+    if words::phase_of(&word).is_some() {
         return Ok(word);
     }
     Err(format!("it is no state; write one of {}", states().collect::<Vec<_>>().join(", ")))
@@ -181,6 +185,8 @@ mod tests {
         assert!(args(None, None, &[]).wants(&running) && args(Some("nightly"), Some("convert"), &[]).wants(&running));
         assert!(!args(Some("other"), None, &[]).wants(&running) && !args(None, Some("other"), &[]).wants(&running));
         assert!(args(None, None, &["failed"]).wants(&failed) && !args(None, None, &["failed", "lost"]).wants(&running));
+        let ends = [Outcome::Succeeded, Outcome::TimedOut].map(|end| Ok(words::outcome(end).to_owned()));
+        assert_eq!([state("ok"), state("timed-out")], ends);
         assert!(state("hung").unwrap_err().contains("it is no state"));
         assert!(args(Some("nightly"), Some(":command"), &[]).check().is_ok());
         for (job, tool, why) in [(Some("a/b"), None, "not the name of a job"), (None, Some(".x"), "not a tool name")] {

@@ -1,7 +1,7 @@
 //! `llts history`: how many rounds ended in which way, and how long they took.
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _};
 use serde_json::{Value, json};
 
 use super::rounds::{Period, pages};
@@ -14,6 +14,7 @@ use term::connect::READING_MAX;
 use term::exit::Failure;
 use term::output::to_value;
 use term::session::Session;
+use term::states::{ended, value};
 use term::table::{Column, Give, Omit, Table};
 use term::{times, when};
 
@@ -51,8 +52,15 @@ pub(super) struct HistoryArgs {
 }
 
 fn outcome() -> impl clap::builder::TypedValueParser<Value = RoundOutcome> {
-    PossibleValuesParser::new(RoundOutcome::ALL.map(words::round_outcome)).try_map(|word| {
-        words::round_outcome_of(&word.to_ascii_uppercase()).ok_or_else(|| format!("{word} is none of them"))
+    let value = |end| match end {
+        RoundOutcome::Ended(outcome) => value(outcome),
+        other => PossibleValue::new(words::round_outcome(other)),
+    };
+    PossibleValuesParser::new(RoundOutcome::ALL.map(value)).try_map(|word| {
+        let known = ended(&word).map(RoundOutcome::Ended);
+        known
+            .or_else(|| words::round_outcome_of(&word.to_ascii_uppercase()))
+            .ok_or_else(|| format!("{word} is none of them"))
     })
 }
 

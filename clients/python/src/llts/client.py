@@ -143,10 +143,22 @@ class Client:
         start_timeout: int | None = None,
         **policy: Unpack[Policy],
     ) -> Executor:
-        """Return a :class:`concurrent.futures.Executor` that runs functions on the agents. See :class:`llts.Executor`."""
+        """Return a :class:`concurrent.futures.Executor` that runs functions on the agents. See :class:`llts.Executor`.
+
+        Raises :class:`TypeError` or :class:`ValueError` for wrong arguments.
+        """
         from llts.executor import Executor
 
         stay = {"idle": idle, "max_tasks": max_tasks, "memory": memory, "start_timeout": start_timeout}
+        for name, value in stay.items():
+            if value is not None and (not isinstance(value, int) or value < 1):
+                raise ValueError(f"{name} is {value!r}; it must be a whole number from 1")
+        if not isinstance(python, str) or not python:
+            raise TypeError(f"python is {python!r}; it must be the name or the path of a Python")
+        if initializer is not None and not callable(initializer):
+            raise TypeError(f"initializer is {initializer!r}, which cannot be called")
+        # Options that no call could have are refused here, not by the first one.
+        submission({"__OPERATION__": "python"}, None, policy, self.connection.endpoint)
         return Executor(self, python, (initializer, initargs), files, stay, policy)
 
     # -- tasks ----------------------------------------------------------------------------------------------------------
