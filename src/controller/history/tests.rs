@@ -16,7 +16,7 @@ use api::wire::page::Page;
 use api::wire::requests::history::{GroupKey, HistoryAnswer, HistoryPage, RoundFilter, SortKey, What};
 use base::{
     AgentId, Assignment, ExitCode, Mono, Outcome, PastRound, PhaseTimes, Policy, Round, RoundEnd, RoundOutcome,
-    RunResult, TaskId, TaskState, ToolName, Wall,
+    RunResult, TaskId, TaskRecord, TaskState, ToolName, Wall,
 };
 use engine::Record;
 

@@ -256,7 +256,9 @@ fn lacks(refused: &clap::Error, argument: &str) -> bool {
 
 /// Whether a command and its words may stand behind `--`.
 fn takes_a_command(verb: &str) -> bool {
-    let all = Arguments::command();
+    let mut all = Arguments::command();
+    // Until then, commands have no arguments.
+    all.build();
     all.find_subcommand(verb).is_some_and(|command| command.get_arguments().any(clap::Arg::is_last_set))
 }
 

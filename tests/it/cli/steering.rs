@@ -248,7 +248,13 @@ fn a_selection_of_nothing_is_told_apart_from_a_bad_one() {
         refused(&sandbox, &format!("{verb} --status x"), 2, &["WAITING"]);
         refused(&sandbox, &format!("{verb} --outcome failed,x"), 2, &["'x'", "TIMED_OUT"]);
         refused(&sandbox, &format!("{verb} last:0"), 2, &["last:5"]);
+        refused(&sandbox, &format!("{verb} --outcome ok,timed-out"), 5, &["no ", "task", "match"]);
         refused(&sandbox, &format!("{verb} --given-id nobody"), 5, &["no ", "task", "match"]);
+    }
+    for verb in ["run", "submit"] {
+        refused(&sandbox, verb, 2, &[&format!("{verb} what?"), &format!("llts {verb} -- COMMAND"), "TOOL"]);
+        refused(&sandbox, &format!("{verb} --priority high x"), 2, &["'high'", "it is not a whole number"]);
+        refused(&sandbox, &format!("{verb} --max-fails 99999999999999999999 x"), 2, &["it is too large"]);
     }
     for verb in ["kill", "retry", "hold", "release", "explain", "query"] {
         refused(&sandbox, &format!("{verb} {NOBODY}"), 5, &[NOBODY]);
