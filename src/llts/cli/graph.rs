@@ -3,6 +3,7 @@
 mod document;
 mod dot;
 pub(super) mod explain;
+mod ids;
 mod layout;
 pub(super) mod list;
 mod run;
@@ -51,7 +52,7 @@ enum GraphCommand {
 
 #[derive(Args, Debug)]
 struct DrawArgs {
-    /// The document: JSON or TOML; or the id of a graph, which is drawn with the states of its steps
+    /// The document: JSON or TOML; or a graph as of `llts graph show`, which is drawn with the states of its steps
     #[arg(value_name = "FILE_OR_ID")]
     what: PathBuf,
 }

@@ -99,6 +99,12 @@ fn a_graph_is_shown_listed_and_drawn() {
     let id = list["graphs"][0]["__GRAPH_ID__"].as_str().unwrap().to_owned();
     assert!(sandbox.ok("graph list").out.contains(&id));
     assert_eq!(sandbox.ok(&format!("graph show {id}")).out, said.out);
+    let short = id.rsplit('_').next().expect("letters");
+    assert_eq!(sandbox.ok(&format!("graph show {short}")).out, said.out);
+    assert_eq!(sandbox.ok("graph show last").out, said.out);
+    assert_eq!(sandbox.ok("graph svg last").out, sandbox.ok(&format!("graph svg {id}")).out);
+    sandbox.llts("graph show zzzzz").failed(5, "no graph has the short id zzzzz");
+    sandbox.llts("graph kill nonsense").failed(5, "\"nonsense\" is not a graph");
     let page = sandbox.ok(&format!("graph show {id} --limit 2"));
     assert!(page.out.contains("orders") && !page.out.contains("report"), "{page:?}");
     assert!(page.out.ends_with("2 of 4 steps; --offset 2 shows the next\n"), "{page:?}");

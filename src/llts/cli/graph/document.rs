@@ -8,10 +8,10 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::super::Session;
-use super::show;
+use super::{ids, show};
 use api::wire::graph::{Document, GraphRules, check_bytes, state};
 use api::wire::requests::graph::{StepRow, query};
-use base::{GraphId, GraphLimits, StepName, StepState, counted, words};
+use base::{GraphLimits, StepName, StepState, counted, words};
 use controller::process::field_limits;
 use engine::graph::Graph;
 use term::exit::Failure;
@@ -27,16 +27,16 @@ pub(super) struct Drawn {
 impl Drawn {
     /// The graph of a file, or the one with this id.
     pub(super) fn find(session: &Session, what: &Path) -> Result<Self, Failure> {
-        let id = what.to_str().filter(|text| text.parse::<GraphId>().is_ok() && !what.exists());
-        if let Some(id) = id {
-            return Self::of_controller(session, id);
+        if let Some(text) = what.to_str().filter(|text| ids::may_name(text) && !what.exists()) {
+            return Self::of_controller(session, text);
         }
         let (document, graph) = read(session, what)?;
         Ok(Self { title: document.name.unwrap_or_else(|| "graph".to_owned()), graph, states: BTreeMap::new() })
     }
 
-    fn of_controller(session: &Session, id: &str) -> Result<Self, Failure> {
+    fn of_controller(session: &Session, text: &str) -> Result<Self, Failure> {
         let client = session.client()?;
+        let id = &ids::whole(&client, text)?;
         let answer = client.ask(&query(id, None))?;
         let rows = show::all_steps(&client, id)?;
         let steps: serde_json::Map<_, _> = rows.iter().map(|row| (row.name.clone(), step(row))).collect();

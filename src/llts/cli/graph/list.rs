@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::super::Session;
 use super::super::caller::{caller, command_line};
+use super::ids;
 use api::wire::client::Listing;
 use api::wire::requests::graph::{self, GraphAnswer};
 use base::StepState;
@@ -27,7 +28,7 @@ pub(super) struct ListArgs {
 #[command(after_help = "\
 Returns when the controller has recorded it. The tasks that run are ended; `llts graph show ID` shows when the graph has.")]
 pub(super) struct KillArgs {
-    /// The graphs, by the ids that their submits printed
+    /// The graphs: their ids, the letters at their end, or `last`, the newest
     #[arg(value_name = "ID", required = true)]
     ids: Vec<String>,
 }
@@ -60,7 +61,8 @@ pub(super) fn kill(session: &mut Session, args: &KillArgs) -> Result<u8, Failure
     let client = session.client()?;
     let reason = caller(&command_line());
     let mut killed = Vec::new();
-    for id in &args.ids {
+    for text in &args.ids {
+        let id = &ids::whole(&client, text)?;
         let result = if client.ask(&graph::query(id, None))?.has_ended() {
             "had ended"
         } else {

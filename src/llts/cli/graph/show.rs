@@ -4,6 +4,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::super::Session;
+use super::ids;
 use api::wire::client::Listing;
 use api::wire::graph::state;
 use api::wire::requests::graph::{GraphAnswer, StepRow, query, steps};
@@ -25,7 +26,7 @@ pub(super) const SHOWN: u64 = 50;
 TASKS are the finished tasks of a step and all that it has; a step with a task for each partition gets them as partitions come. \
 The tasks of a graph are a job with the id of the graph: `llts list --job ID` lists them, `llts logs --job ID` prints their outputs.")]
 pub(super) struct ShowArgs {
-    /// The id that the submit printed
+    /// The graph: its id, the letters at its end, or `last`, the newest
     #[arg(value_name = "ID")]
     id: String,
     /// Maximum number of steps
@@ -38,8 +39,9 @@ pub(super) struct ShowArgs {
 
 pub(super) fn run(session: &mut Session, args: &ShowArgs) -> Result<u8, Failure> {
     let client = session.client()?;
-    let graph = client.ask(&query(&args.id, None))?;
-    let (total, rows) = page(&client, &args.id, args.offset, args.limit)?;
+    let id = ids::whole(&client, &args.id)?;
+    let graph = client.ask(&query(&id, None))?;
+    let (total, rows) = page(&client, &id, args.offset, args.limit)?;
     show(session, &graph, &rows);
     if !session.out.is_json() {
         session.out.next_page("steps", args.offset, rows.len(), total);

@@ -39,11 +39,12 @@ enum Kind {
 }
 
 impl Bar {
-    pub(super) fn new(now: Mono, is_wanted: bool) -> Self {
+    /// None is drawn among lines that are typed.
+    pub(super) fn new(now: Mono, is_wanted: bool, is_typed: bool) -> Self {
         let kind = match (io::stderr().is_terminal(), is_wanted) {
-            (true, _) => Kind::Terminal { has_stdout: io::stdout().is_terminal() },
-            (false, true) => Kind::Lines,
-            (false, false) => Kind::None,
+            (true, _) if !is_typed => Kind::Terminal { has_stdout: io::stdout().is_terminal() },
+            (_, true) => Kind::Lines,
+            (_, false) => Kind::None,
         };
         Self { kind, began: now, rests_until: now + PAUSE, job: None }
     }

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, IsTerminal as _, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
@@ -30,6 +30,8 @@ pub(super) struct Input {
     lines: VecDeque<Line>,
     rest: Rest,
     bell: Arc<Bell>,
+    /// Whether its lines are typed at a terminal.
+    is_typed: bool,
 }
 
 enum Rest {
@@ -55,7 +57,12 @@ impl Input {
     /// # Errors
     /// When descriptors have run out.
     pub(super) fn values(sources: Vec<Vec<String>>) -> Result<Self, Failure> {
-        Ok(Self { lines: VecDeque::new(), rest: Rest::Values(Combinations::new(sources)), bell: bell()? })
+        Ok(Self {
+            lines: VecDeque::new(),
+            rest: Rest::Values(Combinations::new(sources)),
+            bell: bell()?,
+            is_typed: false,
+        })
     }
 
     /// The lines of a file, or of the standard input.
@@ -63,7 +70,9 @@ impl Input {
     /// # Errors
     /// When the file cannot be opened, or threads or descriptors have run out.
     pub(super) fn stream(file: Option<&Path>, delimiter: u8, separator: Option<String>) -> Result<Self, Failure> {
-        let source: Box<dyn Read + Send> = match file.filter(|file| *file != Path::new("-")) {
+        let file = file.filter(|file| *file != Path::new("-"));
+        let is_typed = file.is_none() && io::stdin().is_terminal();
+        let source: Box<dyn Read + Send> = match file {
             Some(file) => Box::new(
                 File::open(file).map_err(|error| Failure::usage(format!("cannot read {}: {error}", file.display())))?,
             ),
@@ -79,7 +88,12 @@ impl Input {
             rung.ring();
         };
         std::thread::Builder::new().name("input".to_owned()).spawn(read).map_err(Failure::failed)?;
-        Ok(Self { lines: VecDeque::new(), rest: Rest::Stream { chunks, separator }, bell })
+        Ok(Self { lines: VecDeque::new(), rest: Rest::Stream { chunks, separator }, bell, is_typed })
+    }
+
+    /// Whether its lines are typed at a terminal.
+    pub(super) const fn is_typed(&self) -> bool {
+        self.is_typed
     }
 
     /// The next line, if there is one.

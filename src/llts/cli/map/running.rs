@@ -71,14 +71,18 @@ pub(super) fn run(
     // This comes before tasks of an earlier run go on, so that their ends count for this run.
     let cursor = client.ask(&results::begin(prepared.job.as_str()));
     let TakenUp { newest_before, is_closed } = take_up(&client, &prepared, args.jobs)?;
-    let bar = Bar::new(clock::now().mono, args.progress);
+    let input = prepared.input(args)?;
+    if input.is_typed() {
+        note("each line that is typed here is a task; Ctrl-D ends them");
+    }
+    let bar = Bar::new(clock::now().mono, args.progress, input.is_typed());
     let prefix = bar.is_shown().then(|| job::status_prefix(&prepared.job));
     let pipeline = Pipeline::secured(&session.config, &place.endpoint, prefix.as_deref())?;
     let mut running = Running {
         args,
         place,
         signals,
-        lines: Lines::new(prepared.input(args)?),
+        lines: Lines::new(input),
         prepared,
         map: Map::new(Plan { keeps_order: args.keep_order, newest_before }),
         client,
