@@ -75,7 +75,7 @@ impl<'a> Change<'a> {
 
 /// A way into the controller. No method waits for a peer.
 pub trait Door {
-    /// Readable when there is something to receive. `None` for the door in which the loop itself waits.
+    /// Readable when there is something to receive; the door is asked only then. `None` for the door in which the loop itself waits.
     fn bell(&self) -> Option<BorrowedFd<'_>>;
 
     /// The next request, if there is one.
@@ -167,8 +167,8 @@ pub struct Doors {
 /// A door besides that of the ports.
 struct Other {
     door: Box<dyn Door>,
-    /// Whether its bell has rung, and it has not been received from until nothing was left.
-    has_input: bool,
+    /// Whether its bell has rung, and something may be left to receive in this turn.
+    has_rung: bool,
 }
 
 /// A request, with the engine's names for its connection and address.
@@ -186,7 +186,7 @@ impl Doors {
     /// The doors of a controller: the door of the ports, and all others.
     #[must_use]
     pub fn new(zmtp: ZmtpDoor, others: Vec<Box<dyn Door>>, allow: AllowCommands) -> Self {
-        let others = others.into_iter().map(|door| Other { door, has_input: false }).collect();
+        let others = others.into_iter().map(|door| Other { door, has_rung: false }).collect();
         Self { zmtp, others, allow }
     }
 
@@ -195,11 +195,10 @@ impl Doors {
     pub fn wait<const N: usize>(&mut self, now: Mono, deadline: Option<Mono>, fds: [BorrowedFd<'_>; N]) -> [bool; N] {
         let bells = self.others.iter().filter_map(|other| other.door.bell());
         let fds: Vec<_> = fds.into_iter().chain(bells).collect();
-        let has_input = self.others.iter().any(|other| other.has_input);
-        let ready = self.zmtp.wait(now, if has_input { Some(now) } else { deadline }, &fds);
+        let ready = self.zmtp.wait(now, deadline, &fds);
         let mut rung = ready.iter().skip(N);
         for other in &mut self.others {
-            other.has_input |= other.door.bell().is_some() && rung.next() == Some(&true);
+            other.has_rung = other.door.bell().is_some() && rung.next() == Some(&true);
         }
         std::array::from_fn(|index| ready.get(index).copied().unwrap_or_default())
     }
@@ -237,9 +236,9 @@ impl Doors {
 
     fn call(&mut self, door: u8) -> Option<Call> {
         let Some(index) = usize::from(door).checked_sub(1) else { return self.zmtp.receive() };
-        let Other { door, has_input } = &mut self.others[index];
-        let call = has_input.then(|| door.receive()).flatten();
-        *has_input = call.is_some();
+        let Other { door, has_rung } = &mut self.others[index];
+        let call = has_rung.then(|| door.receive()).flatten();
+        *has_rung = call.is_some();
         call
     }
 
