@@ -10,7 +10,7 @@ use zeekstd::Decoder;
 
 use super::folder::{Folder, Form};
 use api::wire::requests::serve::{Gap, Part, Wanted};
-use base::{OutputId, Wall};
+use base::{OutputId, Wall, counted};
 
 /// The largest part, even if a controller wants more.
 const PART_BYTES_MAX: u64 = 16 << 20;
@@ -144,7 +144,7 @@ fn why_cut(form: Form, kept: u64) -> Option<String> {
             Some(format!("the agent keeps only the first {kept} bytes of an output (OUTPUT_KEEP_BYTES) and its end"))
         }
         Form::RawOfKilled | Form::OfKilled => {
-            Some(format!("its agent was killed during the run; it has the first {kept} bytes of the output"))
+            Some(format!("its agent was killed during the run, and kept {} of the output", counted(kept, "byte")))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The work of a task in one line for people: its command, or its tool with its parameters.
+//! The work of a task in one line for people: its step, if it is of a graph, and its command, or its tool with its parameters.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,9 @@ const OPAQUE_SHOWN: usize = 6;
 #[must_use]
 pub fn of(record: &TaskRecord) -> String {
     let fields = json::parse(format!("{{{}}}", record.submitted).as_bytes(), &FieldLimits::TRUSTED);
-    middle(&line(&fields.unwrap_or_default(), &record.tool), COLUMNS_MAX)
+    let work = line(&fields.unwrap_or_default(), &record.tool);
+    let work = record.place().map(|place| format!("{}: {work}", place.step)).unwrap_or(work);
+    middle(&work, COLUMNS_MAX)
 }
 
 fn line(fields: &Fields, tool: &ToolName) -> String {

@@ -170,7 +170,7 @@ impl Controller {
             let Some(agent) = agent else { return Ok(Seen::Part(ended(None))) };
             return Ok(match self.why_not(agent, gone) {
                 None => Seen::Agent { agent: agent.clone(), is_live: false, empty },
-                Some(reason) => Seen::Part(ended(Some(format!("the run has no result, and {reason}")))),
+                Some(reason) => Seen::Part(ended(Some(format!("the run has no result: {reason}")))),
             });
         };
         let tail = result.tail(stream);

@@ -102,6 +102,8 @@ fn a_graph_is_shown_listed_and_drawn() {
     let short = id.rsplit('_').next().expect("letters");
     assert_eq!(sandbox.ok(&format!("graph show {short}")).out, said.out);
     assert_eq!(sandbox.ok("graph show last").out, said.out);
+    let tasks = sandbox.ok("list").out;
+    assert!(["customers: ", "orders: ", "join: ", "report: "].iter().all(|step| tasks.contains(step)), "{tasks}");
     assert_eq!(sandbox.ok("graph svg last").out, sandbox.ok(&format!("graph svg {id}")).out);
     sandbox.llts("graph show zzzzz").failed(5, "no graph has the short id zzzzz");
     sandbox.llts("graph kill nonsense").failed(5, "\"nonsense\" is not a graph");

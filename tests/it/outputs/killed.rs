@@ -79,7 +79,7 @@ fn the_output_of_a_lost_run_is_kept_and_called_incomplete() {
         let err = errors(&logs);
         assert!(logs.status.code() == Some(1) && logs.stdout == text.as_bytes(), "{stream}: {logs:?}");
         let why = format!(
-            "the run has no result, and its agent was killed during the run; it has the first {} bytes of the output",
+            "the run has no result: its agent was killed during the run, and kept {} bytes of the output",
             text.len()
         );
         assert!(err.contains(&why), "{stream}: {logs:?}");
