@@ -137,6 +137,28 @@ def test_refusals_have_their_codes(c, ask, code):
     assert str(raised.value).endswith(f"({code})")
 
 
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda c: c.run([]), "must have a first word"),
+        (lambda c: c.run(""), "must have a first word"),
+        (lambda c: c.run(["echo", "a\0b"]), "without the byte 0"),
+        (lambda c: c.run(["true"], env={"A": 5}), "must be a dict of texts"),
+        (lambda c: c.run(["true"], env="A"), "must be a dict of texts"),
+        (lambda c: c.run(["cat"], stdin=b"ab"), "stdin must be a text"),
+        (lambda c: c.run(["true"], timeout="x"), "timeout is 'x'; give seconds"),
+        (lambda c: c.submit("helloworld", 5), "parameters of a tool are 5; give a dict"),
+        (lambda c: c.submit_many("helloworld", [5]), "parameters of a tool are 5; give a dict"),
+        (lambda c: c.task(None), "None is no task"),
+        (lambda c: llts.Client(timeout="a"), "timeout is 'a'"),
+        (lambda c: llts.Client(timeout=0), "timeout is 0"),
+    ],
+)
+def test_arguments_of_a_wrong_type_are_named(c, wrong, said):
+    with pytest.raises((TypeError, ValueError), match=said):
+        wrong(c)
+
+
 def test_wrong_arguments_are_refused_here(c):
     for call in (
         lambda: c.submit("helloworld", cwd="/"),

@@ -237,3 +237,36 @@ def test_the_thread_sleeps_while_calls_follow_one_another_and_then_watches(c):
     wait_until(lambda: c.connection._turns.holder == c.connection._thread.ident, "the thread watches the connection")
     # From its poller, a caller gets the turns back.
     assert c.stats()
+
+
+def test_what_was_submitted_is_accepted_before_a_client_is_closed(service):
+    with service.client() as c:
+        job = c.job("many")
+        for _ in range(1_000):
+            job.run(["true"])
+    with service.client() as c:
+        assert c.job("many").query()["total"] == 1_000
+        c.job("many").kill()
+
+
+def test_calls_that_were_cancelled_are_killed_before_a_client_is_closed(service, stays):
+    with service.client() as c:
+        ex = c.executor(job="long")
+        calls = [ex.submit(time.sleep, 60) for _ in range(20)]
+        assert all(call.cancel() for call in calls)
+        ex.shutdown(wait=False)
+    with service.client() as c:
+        assert c.job("long").wait(LIMIT)["killed"] == 20
+
+
+def test_a_close_does_not_wait_for_ever(service, monkeypatch, caplog):
+    monkeypatch.setattr("llts.connection.CLOSE_MAX", 0.1)
+    with service.client() as c:
+        c.stats()
+        monkeypatch.setattr(c.connection._wire, "send", lambda number, text: False)
+        lost = c.connection.ask("TASK/STATISTIC")
+        ended = c.connection.ask("JOB/QUERY", {"__JOB__": "many", "__WAIT__": 60_000})
+    assert "requests without an answer" in caplog.text and caplog.text.endswith(": 1\n")
+    for future in (lost, ended, c.connection.ask("TASK/STATISTIC")):
+        with pytest.raises(llts.Error, match="is closed"):
+            future.result(LIMIT)

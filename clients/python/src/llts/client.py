@@ -56,6 +56,8 @@ class Client:
         secret_key_file: str | os.PathLike[str] | None = None,
         timeout: float = 3.0,
     ) -> None:
+        if not isinstance(timeout, (int, float)) or not timeout > 0:
+            raise ValueError(f"timeout is {timeout!r}; it must be a number of seconds above 0")
         endpoint = find(
             home=home,
             controller=controller,
@@ -68,7 +70,10 @@ class Client:
         self._close = weakref.finalize(self, self.connection.close)
 
     def close(self) -> None:
-        """End the connection. Tasks go on; waits for them fail. A client to which no reference is left is closed by itself."""
+        """End the connection when all submits and kills are answered. Tasks go on; waits for them fail.
+
+        A client to which no reference is left is closed by itself, and so is one at the end of the program.
+        """
         self._close()
 
     def __enter__(self) -> Self:
@@ -167,6 +172,8 @@ class Client:
         """Return the task with an id. Nothing is asked."""
         if isinstance(task, Task):
             return task
+        if not isinstance(task, str):
+            raise TypeError(f"{task!r} is no task: give its id, or a Task")
         accepted: Future[str] = Future()
         accepted.set_result(task)
         return self._task(accepted)

@@ -21,7 +21,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import Any, TypeVar, overload
@@ -50,8 +50,11 @@ BATCH_CHARACTERS_MAX = 1_000_000
 # Requests without an answer beside which another one counts as alone: some are answered when a task ends.
 ALONE_MAX = 4
 
-# Seconds for which a close waits for the thread, which may be in a callback that does not return.
+# Seconds for which a close waits for the answers to submits, kills and the like.
 CLOSE_MAX = 10.0
+
+# Seconds for which a close waits for the thread after that: it may be in a callback that does not return.
+END_MAX = 2.0
 
 # Seconds after which the next address is tried.
 DIAL_PAUSE = 0.1
@@ -102,7 +105,7 @@ class Answer(Future[T]):
 class Request:
     """A request and what is to become of its answer."""
 
-    __slots__ = ("again", "at", "body", "future", "is_submit", "kind", "read", "repeat")
+    __slots__ = ("again", "at", "body", "future", "is_brief", "is_submit", "kind", "read", "repeat")
 
     def __init__(
         self,
@@ -118,6 +121,8 @@ class Request:
         self.body = encode(fields)
         # Whether it may travel with others.
         self.is_submit = kind == SUBMIT and "__WAIT__" not in fields
+        # Whether it is answered soon, and not only when something happens.
+        self.is_brief = kind == SUBMIT or "__WAIT__" not in fields
         self.read = read
         # Whether an answer is not the last one, so that the request is sent once more.
         self.again = again
@@ -170,6 +175,8 @@ class Connection:
         self._sleeps = False
         self._turns = Turns(self._wake_up, self._is_open)
         self._closed = False
+        # The end of a close that waits for answers.
+        self._closing: float | None = None
         self._connected = False
         self._was_connected = False
         # The wire does not connect again after it was refused.
@@ -221,6 +228,9 @@ class Connection:
         """Send a request. ``read`` makes the result of its answer, in a turn."""
         request = Request(kind, fields or {}, read, again, repeat, Answer(self))
         with Shield():
+            if self._refuses():
+                request.fail(Error(CLOSED))
+                return request.future
             if not self._send_alone(request):
                 self._queue.append(request)
                 if self._closed:
@@ -233,6 +243,10 @@ class Connection:
             if self._turns.holder is None:
                 self._turns.rouse()
         return request.future
+
+    def _refuses(self) -> bool:
+        """Return whether no request is taken any more. In a close, callbacks may still send, such as the kill of a call."""
+        return self._closed or (self._closing is not None and self._turns.holder != threading.get_ident())
 
     def _send_alone(self, request: Request) -> bool:
         """Send a request in the thread of its caller, if nothing else is to be sent; return whether that was done."""
@@ -274,13 +288,14 @@ class Connection:
             self._wake_up()
 
     def close(self) -> None:
-        """End the connection. Requests without an answer fail."""
-        self._closed = True
+        """End the connection as soon as all requests are answered that are answered soon. The others fail."""
+        if self._closing is None:
+            self._closing = time.monotonic() + CLOSE_MAX
         self._wake_up()
         self._turns.rouse()
         # The last reference to a client may be dropped by a callback, within a turn.
         if threading.current_thread() is not self._thread and self._turns.holder != threading.get_ident():
-            self._thread.join(CLOSE_MAX)
+            self._thread.join(CLOSE_MAX + END_MAX)
 
     def _wake_up(self) -> None:
         # If it is full, the turn wakes up anyway; if it is closed, there are no more turns.
@@ -297,6 +312,8 @@ class Connection:
                 self._turns.give_back()
         finally:
             self._turns.keep()
+            if left := sum(not request.future.done() for request in self._brief()):
+                log.warning("requests without an answer when the client of %s was closed: %d", self.endpoint, left)
             self._fail_all(Error(CLOSED))
             with self._lock:
                 self._wire.close()
@@ -306,11 +323,19 @@ class Connection:
 
     def _is_open(self) -> bool:
         """Return whether turns must go on: something is awaited."""
-        return bool(self._pending or self._queue or not self._connected or self._closed)
+        return bool(self._pending or self._queue or not self._connected or self._closed or self._closing is not None)
+
+    def _brief(self) -> Iterator[Request]:
+        """Return the requests without an answer for which a close waits."""
+        pending = itertools.chain(self._queue, *self._pending.values())
+        return (request for request in pending if request.is_brief)
 
     def _do_turns(self, is_enough: Callable[[], bool], shield: Shield, until: float | None) -> None:
         try:
             while not is_enough() and not self._closed:
+                if self._closing is not None and (has_come(self._closing) or next(self._brief(), None) is None):
+                    self._closed = True
+                    break
                 self._turn(shield, until)
         except Exception as error:
             log.exception("the connection to %s has ended", self.endpoint)
@@ -358,7 +383,7 @@ class Connection:
         self._wire = open_wire(address, self.endpoint.keys, self._poller)
 
     def _wait_ms(self, until: float | None) -> int | None:
-        times = [it for it in (self._deadline(), self._wire.due, until) if it is not None]
+        times = [it for it in (self._deadline(), self._wire.due, until, self._closing) if it is not None]
         return max(0, int((min(times) - time.monotonic()) * 1000) + 1) if times else None
 
     def _deadline(self) -> float | None:

@@ -92,6 +92,10 @@ def submission(
 
     ``work`` has the field that names the work. Raises :class:`TypeError` or :class:`ValueError` for wrong arguments.
     """
+    if parameters is not None and not isinstance(parameters, Mapping):
+        raise TypeError(f"the parameters of a tool are {parameters!r}; give a dict")
+    if not isinstance(policy.get("stdin", ""), str):
+        raise TypeError("stdin must be a text")
     fields = dict(work)
     is_tool = "__OPERATION__" in fields
     if is_tool and "source" not in policy:
@@ -101,7 +105,7 @@ def submission(
         if name in OF_A_COMMAND and is_tool:
             raise TypeError(f"{name} is for commands, and {fields['__OPERATION__']} is a tool")
         if name in DURATIONS:
-            fields[WORDS[name]] = seconds(value)
+            fields[WORDS[name]] = seconds(name, value)
         elif name in MOMENTS:
             fields[WORDS[name]] = moment(value)
         elif name in WORDS:
@@ -140,7 +144,10 @@ def surround(fields: dict[str, Any], policy: Policy, is_here: bool) -> None:
         fields["__CWD__"] = escaped(os.getcwd())
     if is_here and (umask := own_umask()):
         fields["__UMASK__"] = umask
-    variables = {**(os.environ if policy.get("env_all") else {}), **policy.get("env", {})}
+    own = policy.get("env", {})
+    if not isinstance(own, Mapping) or not all(isinstance(text, str) for pair in own.items() for text in pair):
+        raise TypeError(f"env is {own!r}; it must be a dict of texts")
+    variables = {**(os.environ if policy.get("env_all") else {}), **own}
     if variables:
         fields["__ENV__"] = json.dumps({escaped(name): escaped(value) for name, value in variables.items()})
 
@@ -178,9 +185,13 @@ def task_id(task: str | Task) -> str:
     return task if isinstance(task, str) else task.id
 
 
-def seconds(value: Duration) -> float:
+def seconds(name: str, value: Duration) -> float:
     """Return a duration in seconds."""
-    return value.total_seconds() if isinstance(value, timedelta) else value
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if not isinstance(value, (int, float)):
+        raise TypeError(f"{name} is {value!r}; give seconds, or a timedelta")
+    return value
 
 
 def moment(value: Moment) -> float | str:

@@ -278,6 +278,12 @@ def bar(total: int) -> Iterator[Callable[[], object]]:
 
 def work_of(command: Sequence[str] | str) -> Fields:
     """Return the field of a command: a list of words, or a line for ``sh``."""
+    words = [command] if isinstance(command, str) else [os.fspath(word) for word in command]
+    if not words or not words[0]:
+        raise ValueError(f"the command is {command!r}; it must have a first word")
+    for word in words:
+        if not isinstance(word, str) or "\0" in word:
+            raise ValueError(f"a word of the command is {word!r}; it must be a text without the byte 0")
     if isinstance(command, str):
         return {"__SHELL__": escaped(command)}
-    return {"__COMMAND__": encode([escaped(os.fspath(word)) for word in command])}
+    return {"__COMMAND__": encode([escaped(word) for word in words])}
