@@ -163,7 +163,8 @@ mod tests {
         }
         assert_eq!(ShownState::of_word("TIMED_OUT"), Some(ShownState::Finished(Outcome::TimedOut)));
         assert_eq!(ShownState::of_word("timed-out"), ShownState::of_word("timed out"));
-        assert_eq!(ShownState::of_word("succeeded"), None);
+        assert_eq!(ShownState::of_word("succeeded"), ShownState::of_word("ok"));
+        assert_eq!(ShownState::of_word("success"), None);
     }
 
     #[test]

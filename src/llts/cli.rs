@@ -195,7 +195,7 @@ fn refuse(mut refused: clap::Error, words: &[OsString]) -> u8 {
         return code;
     }
     match help::in_place_of(refused, verb.as_deref()) {
-        Some(text) => term::output::print(&text, refused.use_stderr()),
+        Some(text) => term::output::print(&shortened(&text), refused.use_stderr()),
         None if code != 0
             && let text = refused.to_string()
             && let short = shortened(&text)

@@ -1,7 +1,5 @@
 //! The work of a task in one line for people: its step, if it is of a graph, and its command, or its tool with its parameters.
 
-use std::borrow::Cow;
-
 use super::command;
 use base::json::FieldLimits;
 use base::{Fields, TaskRecord, ToolName, json, middle, words};
@@ -9,9 +7,8 @@ use base::{Fields, TaskRecord, ToolName, json, middle, words};
 /// Columns of the line. A longer line loses its middle, because the tasks of a job differ at the end.
 const COLUMNS_MAX: usize = 400;
 
-/// The length in bytes from which a value may be one that is not for people, and the part of such a value that is shown.
+/// The length in bytes from which a value may be one that is not for people.
 const OPAQUE_MIN: usize = 24;
-const OPAQUE_SHOWN: usize = 6;
 
 /// The line of a task.
 #[must_use]
@@ -32,23 +29,21 @@ fn line(fields: &Fields, tool: &ToolName) -> String {
     }
     let source = fields.text(words::SOURCE).map(|source| command::one_line(&format!("{source} {}", input(fields))));
     let mut line = source.unwrap_or_else(|| tool.as_str().to_owned()).trim_end().to_owned();
-    for (name, value) in fields.iter().filter(|(name, _)| !name.starts_with("__")) {
-        line.push_str(&command::one_line(&format!(" {name}={}", readable(&value.to_string()))));
+    let parameters = fields.iter().filter(|(name, _)| !name.starts_with("__"));
+    for (name, value) in
+        parameters.map(|(name, value)| (name, value.to_string())).filter(|(_, value)| !is_opaque(value))
+    {
+        line.push_str(&command::one_line(&format!(" {name}={value}")));
     }
     line
 }
 
-/// A value, or the beginning of one that is no text for people: bytes in base64, such as a function of Python, or a digest.
-fn readable(value: &str) -> Cow<'_, str> {
+/// Whether a value is no text for people: bytes in base64, such as a function of Python, or a digest.
+fn is_opaque(value: &str) -> bool {
     let has = |kind: fn(&u8) -> bool| value.as_bytes().iter().any(kind);
     let is_of_base64 = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=');
     let is_mixed = has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic) && !value.starts_with('/');
-    match value.get(..OPAQUE_SHOWN) {
-        Some(head) if value.len() >= OPAQUE_MIN && is_mixed && value.bytes().all(is_of_base64) => {
-            format!("{head}…").into()
-        }
-        _ => value.into(),
-    }
+    value.len() >= OPAQUE_MIN && is_mixed && value.bytes().all(is_of_base64)
 }
 
 fn input(fields: &Fields) -> &str {
@@ -71,9 +66,9 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_shown_by_their_beginning() {
+    fn bytes_are_left_out() {
         let call = Fields::new().with("call", "gASVCQAAAAAAAABLHYWUfZSGlC4=").with("name", "score");
-        assert_eq!(shown(&call, "python"), "python call=gASVCQ… name=score");
+        assert_eq!(shown(&call, "python"), "python name=score");
         for text in ["/data/films/2026/number12", "a_name_of_2026-11-29_12:00", "12345678901234567890123456"] {
             assert_eq!(shown(&Fields::new().with("in", text), "t"), format!("t in={text}"));
         }

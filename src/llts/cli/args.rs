@@ -95,7 +95,7 @@ pub(super) enum Command {
     Drain(Later<drain::DrainArgs>),
     /// Limit how many tasks of a kind run at once, or start
     Gate(Later<gate::GateArgs>),
-    /// Check or export the durable store
+    /// Back up, restore, check, copy or repair the queue
     Store(Later<store::StoreArgs>),
     /// Run, check and draw step graphs
     Graph(Later<graph::GraphArgs>),

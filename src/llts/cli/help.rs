@@ -245,7 +245,8 @@ fn tip(word: &str, words: &[OsString]) -> Option<String> {
 /// Joins a message of several lines into one sentence.
 pub(super) fn one_line(text: &str) -> String {
     let text = text.strip_prefix("error: ").or_else(|| text.strip_prefix("llts: ")).unwrap_or(text);
-    let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let is_said = |line: &&str| !line.is_empty() && !line.starts_with("For more information");
+    let lines: Vec<_> = text.lines().map(str::trim).filter(is_said).collect();
     lines.join("; ")
 }
 

@@ -13,6 +13,7 @@ use term::connect::READING_MAX;
 use term::exit::Failure;
 use term::output::to_value;
 use term::session::Session;
+use term::style::{FAINT, Look, PLAIN, Screen};
 use term::table::Table;
 use term::{times, when};
 
@@ -50,9 +51,24 @@ pub(super) fn run(session: &mut Session, args: &IncidentsArgs) -> Result<u8, Fai
         session.out.value(&json!({ "total": total, "incidents": incidents }));
         return Ok(0);
     }
-    session.out.table(&table(&rows));
+    let look = session.out.look();
+    match look.is_terminal {
+        true => session.out.screen(&sentences(&rows, look)),
+        false => session.out.table(&table(&rows)),
+    }
     session.out.next_page("incidents", args.offset, rows.len(), total);
     Ok(0)
+}
+
+/// The incidents with whole sentences, which no column of a table would hold.
+fn sentences(incidents: &[IncidentRow], look: Look) -> Screen {
+    let mut screen = Screen::new(look);
+    let width = incidents.iter().map(|incident| incident.kind().len()).max().unwrap_or_default();
+    for incident in incidents {
+        let head = format!("{}  {:width$}  ", incident.at().map(times::local).unwrap_or_default(), incident.kind());
+        screen.behind((FAINT, &head, head.len()), PLAIN, &times::readable(incident.text()));
+    }
+    screen
 }
 
 /// The table of incidents.

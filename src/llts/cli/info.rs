@@ -40,7 +40,9 @@ pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
     }
     facts.insert("controller".into(), answer.as_ref().map(|answer| absolute(&answer.endpoint)).into());
     if let Some(Answer { agents, stats, .. }) = &answer {
-        facts.insert("health".into(), stats.warning().unwrap_or("good").into());
+        let is_orphaned = facts.get("dead_supervisor_pid").is_some_and(Value::is_u64);
+        let well = if is_orphaned { "the supervisor was killed" } else { "good" };
+        facts.insert("health".into(), stats.warning().unwrap_or(well).into());
         let AgentCounts { total, free, busy, lost } = agents;
         facts.insert("agents".into(), json!({ "total": total, "free": free, "busy": busy, "lost": lost }));
         let paused_until = stats.paused_until().map(Wall::unix_seconds);

@@ -68,9 +68,10 @@ fn value(status: &Status) -> Value {
     let rows = |rows: &[api::wire::requests::rows::RowView]| -> Vec<Value> {
         rows.iter().map(|row| to_value(row.fields())).collect()
     };
+    let worst = status.problems.first().map(|problem| problem.text.as_str());
     json!({
         "version": version::program(),
-        "health": status.warning.as_deref().unwrap_or("good"),
+        "health": status.warning.as_deref().or(worst).unwrap_or("good"),
         "uptime_seconds": status.now.since(status.started_at).as_secs_f64(),
         "queue": status.queue.as_ref().map(queue),
         "problems": status.problems.iter().map(problem).collect::<Vec<_>>(),

@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 use clap::Args;
 use serde_json::Value;
 
+use super::args;
 use super::command::CommandArgs;
 use super::file::{self, FileArgs, LocalFile};
 use super::hand_over::hand_over;
@@ -199,9 +200,10 @@ fn not_a_parameter(tool: &str, text: &str, why: &str) -> String {
     if text.contains('=') {
         return format!("the parameter {word}: {why}");
     }
+    let verb = args::verb().unwrap_or_else(|| "run".to_owned());
     format!(
         "the first word here is a tool, and {word} is not a parameter for it, which has a '='. For a command write: \
-         llts run -- {tool} {word}   For a line of shell: llts run --sh '{tool} {word} | wc'"
+         llts {verb} -- {tool} {word}   For a line of shell: llts {verb} --sh '{tool} {word} | wc'"
     )
 }
 

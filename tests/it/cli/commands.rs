@@ -68,7 +68,7 @@ fn run_of_a_missing_tool_is_refused_with_a_sentence() {
     let sandbox = Sandbox::new();
     let said = sandbox.llts("run --no-service nothing");
     assert_eq!((said.code, said.out.as_str()), (Some(4), ""), "{said:?}");
-    assert!(said.err.contains("put nothing.tar.gz into the tools folder") && said.err.contains("(-1006)"), "{said:?}");
+    assert!(said.err.contains("send it with `llts tool push FOLDER`") && said.err.contains("(-1006)"), "{said:?}");
     sandbox.is_clean();
 }
 
@@ -79,7 +79,7 @@ fn run_of_a_mistyped_tool_names_the_place_and_the_nearest_one() {
         let said = sandbox.llts(command);
         assert_eq!((said.code, said.out.as_str()), (Some(4), ""), "{said:?}");
         let sentence = "no agent has the tool helloword; did you mean helloworld?";
-        assert!(said.err.contains(sentence) && said.err.contains("helloword.tar.gz"), "{said:?}");
+        assert!(said.err.contains(sentence) && said.err.contains("llts tool push"), "{said:?}");
     }
     assert_eq!(sandbox.ok("list").out.matches("hello").count(), 0, "nothing was accepted");
     let agents = sandbox.ok("agents");

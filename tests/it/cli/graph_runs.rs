@@ -106,7 +106,7 @@ fn a_graph_is_shown_listed_and_drawn() {
     assert!(["customers: ", "orders: ", "join: ", "report: "].iter().all(|step| tasks.contains(step)), "{tasks}");
     assert_eq!(sandbox.ok("graph svg last").out, sandbox.ok(&format!("graph svg {id}")).out);
     sandbox.llts("graph show zzzzz").failed(5, "no graph has the short id zzzzz");
-    sandbox.llts("graph kill nonsense").failed(5, "\"nonsense\" is not a graph");
+    sandbox.llts("graph kill nonsense").failed(5, "\"nonsense\" names no graph");
     let page = sandbox.ok(&format!("graph show {id} --limit 2"));
     assert!(page.out.contains("orders") && !page.out.contains("report"), "{page:?}");
     assert!(page.out.ends_with("2 of 4 steps; --offset 2 shows the next\n"), "{page:?}");

@@ -327,7 +327,8 @@ class Connection:
 
     def _brief(self) -> Iterator[Request]:
         """Return the requests without an answer for which a close waits."""
-        pending = itertools.chain(self._queue, *self._pending.values())
+        # Copies: a caller may add one that began before the close.
+        pending = itertools.chain(tuple(self._queue), *tuple(self._pending.values()))
         return (request for request in pending if request.is_brief)
 
     def _do_turns(self, is_enough: Callable[[], bool], shield: Shield, until: float | None) -> None:

@@ -149,7 +149,7 @@ class Server:
             reply = self.handle(message)
         except Killed:
             self.running = None
-            reply = Reply(report="killed", exit_code=KILLED)
+            reply = Reply(exit_code=KILLED)
         fcntl.fcntl(self.number, fcntl.F_SETFL, self.flags)
         self.killed.discard(id)
         # What the task has written belongs to it, and must not arrive after its end.

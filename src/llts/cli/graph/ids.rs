@@ -4,6 +4,7 @@ use super::super::selection::ids::letters;
 use api::wire::client::Listing;
 use api::wire::requests::graph::{GraphAnswer, graphs};
 use base::GraphId;
+use base::code::shown;
 use llts_client::Client;
 use term::exit;
 use term::exit::Failure;
@@ -32,7 +33,8 @@ pub(super) fn whole(client: &Client, text: &str) -> Result<String, Failure> {
     }
     if letters(text).is_none() {
         let sentence = format!(
-            "{text:?} is not a graph: give an id, which begins with GRAPH_, the letters at its end, or {LAST}; `llts graph list` shows them"
+            "{} names no graph: give an id, which begins with GRAPH_, the letters at its end, or {LAST}; `llts graph list` shows them",
+            shown(text)
         );
         return Err(unknown(sentence));
     }

@@ -6,6 +6,7 @@ use api::wire::requests::history;
 use api::wire::requests::history::{RoundFilter, SortKey};
 use api::wire::requests::rows::{RowView, Rows, RowsAsk, rows};
 use api::wire::requests::submit::Submission;
+use base::code::shown;
 use base::{Prior, TaskId, Wall};
 use llts_client::{Client, ClientError};
 use term::connect::READING_MAX;
@@ -36,7 +37,8 @@ pub(in crate::cli) fn whole(client: &Client, text: &str) -> Result<String, Failu
     }
     let Some(letters) = letters(text) else {
         let sentence = format!(
-            "{text:?} is not a task: give an id, which begins with TASK_, the {} letters at its end, or last, last:5 or all",
+            "{} names no task: give an id such as TASK_1480000000.120000_AZazA, the {} letters at its end, or last, last:5 or all",
+            shown(text),
             TaskId::SUFFIX_LEN
         );
         return Err(Failure::new(exit::NO_SUCH_TASK, sentence));

@@ -274,7 +274,7 @@ fn last_failed(status: &Status, groups: &[Group], rows_max: usize, screen: &mut 
     });
     let more = left_out(rows_max, groups.len(), "kinds of failures");
     let more = more.into_iter().chain(counted).reduce(|more, counted| format!("{more}; {counted}"));
-    section(screen, &table, more, "llts list --failed");
+    section(screen, &table, more, "llts list --outcome failed,timed-out,lost,skipped");
 }
 
 #[cfg(test)]
@@ -432,7 +432,12 @@ mod tests {
         assert!(!text.contains("counted in"), "all are known: {text}");
         status.states.set(ShownState::Finished(Outcome::TimedOut), 1_231);
         let text = of(&status, Look::default(), None).text();
-        assert!(text.ends_with("counted in the last 3 of 1,234 failures: llts list --failed\n"), "{text}");
+        assert!(
+            text.ends_with(
+                "counted in the last 3 of 1,234 failures: llts list --outcome failed,timed-out,lost,skipped\n"
+            ),
+            "{text}"
+        );
     }
 
     #[test]
