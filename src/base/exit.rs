@@ -38,6 +38,15 @@ impl ExitCode {
     pub const fn from_signal(signal: i32) -> Self {
         Self(-signal)
     }
+
+    /// The signal that has ended the process; `None` if none has.
+    #[must_use]
+    pub const fn signal(self) -> Option<i32> {
+        match self.0 {
+            -64..=-1 => Some(-self.0),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for ExitCode {

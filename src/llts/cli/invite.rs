@@ -259,10 +259,7 @@ fn tell(session: &mut Session, desk: &Desk, ip: IpAddr, may_command: bool) {
         note(&format!("this machine has other addresses, too, for machines in other networks: {}", others.join(", ")));
     }
     if ip.is_loopback() {
-        // A sender on this machine has rights of its own, whatever its key may do.
-        return note(&format!(
-            "waiting; only this machine reaches {ip}: for another one, give its way to here with --listen IP"
-        ));
+        note(&format!("only this machine reaches {ip}: for another one, give its way to here with --listen IP"));
     }
     let may = if may_command {
         "it may send commands and push tools"

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::wire::client::TaskView;
-use base::{Outcome, pattern, words};
+use base::{ExitCode, Outcome, pattern, words};
 
 /// Failed tasks that are named at the end of a map.
 pub const EXAMPLES_MAX: usize = 10;
@@ -84,9 +84,10 @@ impl End {
     /// How a finished task failed.
     fn of(task: &TaskView) -> Self {
         let outcome = task.outcome().and_then(words::outcome_of).unwrap_or(Outcome::Failed);
-        match (outcome, task.exit_code().map(|code| code.0)) {
-            (Outcome::Failed, Some(code @ 1..)) => Self::Exit(code),
-            (Outcome::Failed, Some(code @ -64..=-1)) => Self::Signal(-code),
+        let code = task.exit_code().filter(|_| outcome == Outcome::Failed);
+        match (code.and_then(ExitCode::signal), code) {
+            (Some(signal), _) => Self::Signal(signal),
+            (None, Some(ExitCode(code @ 1..))) => Self::Exit(code),
             _ => Self::Outcome(words::outcome(outcome)),
         }
     }

@@ -122,10 +122,11 @@ fn line_of<'a>(record: &TaskRecord, end: &End<'a>) -> Cow<'a, str> {
     let said = end.result.and_then(|result| {
         last_line(&result.stderr_tail).or_else(|| last_line(&result.error)).or_else(|| last_line(&result.report_tail))
     });
+    let reason = || task::reason_of(record).filter(|reason| end.is_last && !reason.is_empty());
+    let signal = || Some(format!("ended by signal {}", end.result?.exit_code.signal()?));
     let line = match said {
         Some(line) => Cow::Borrowed(line),
-        None if end.is_last => Cow::Owned(task::reason_of(record).unwrap_or_default()),
-        None => Cow::Borrowed(""),
+        None => Cow::Owned(reason().or_else(signal).unwrap_or_default()),
     };
     bounded(line, FinishedRound::LINE_BYTES_MAX)
 }

@@ -187,8 +187,10 @@ fn outputs(model: &Model, screen: &mut Screen) {
 
 fn cost(task: &TaskView, screen: &mut Screen) {
     let Some(cpu) = task.fields().get(words::CPU_SECONDS).and_then(Scalar::as_f64) else { return };
-    let memory = task.fields().count(words::MAX_RSS_KB).unwrap_or_default();
-    named(screen, "cost", &format!("cpu {}   memory {} MB", times::seconds(cpu), memory.div_ceil(1024)));
+    // A program that takes less than its agent counts with the size of the agent, which has started it.
+    let memory = task.fields().count(words::MAX_RSS_KB).filter(|memory| *memory > 0);
+    let memory = memory.map(|memory| format!("   memory at most {} MB", memory.div_ceil(1024))).unwrap_or_default();
+    named(screen, "cost", &format!("cpu {}{memory}", times::seconds(cpu)));
 }
 
 /// One line for each earlier round.
