@@ -58,6 +58,8 @@ fn the_end_of_an_eager_call_is_told_at_once_and_nothing_before_it_is() {
     world.exits("a", task, 0, 0);
     assert_eq!(answered(&world, again), Some((Phase::Finished, true)), "the same submit again is the same task");
     assert_eq!(claim(&world, again), Claim::Nothing);
+    let news = Effect::Push(Box::new(world.record(task).clone()));
+    assert_eq!(news.delay_max(), Duration::from_millis(10), "subscribers are no reason for a commit of its own");
 }
 
 #[test]
