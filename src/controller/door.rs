@@ -75,7 +75,8 @@ impl<'a> Change<'a> {
 
 /// A way into the controller. No method waits for a peer.
 pub trait Door {
-    /// Readable when there is something to receive; the door is asked only then. `None` for the door in which the loop itself waits.
+    /// Readable when there is something to receive. The door is asked only then, so one that has more than a turn takes rings again,
+    /// in [`Self::poll_closed`]. `None` for the door in which the loop itself waits.
     fn bell(&self) -> Option<BorrowedFd<'_>>;
 
     /// The next request, if there is one.

@@ -200,12 +200,11 @@ impl Door for Http {
     }
 
     fn poll_closed(&mut self) -> Option<u64> {
-        let closed = self.closed.take();
-        if closed.is_some() && self.has_news {
-            // Later requests are received in the next turn.
+        if self.has_news {
+            // The turn has taken as many as it may, or one has gone; the others are received in the next turn.
             self.bell.ring();
         }
-        closed
+        self.closed.take()
     }
 
     fn exempt(&mut self, _: &ReplyTo) {}
@@ -249,5 +248,46 @@ impl Door for Http {
             log::error!("the thread of the HTTP door has panicked");
         }
         Some(listener.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::{Caller, CallerPlace};
+
+    fn door(inbox: Receiver<ToLoop>) -> Http {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Http {
+            address: listener.local_addr().unwrap(),
+            inbox,
+            bell: Arc::new(Bell::new().unwrap()),
+            has_news: false,
+            waiting: HashMap::new(),
+            closed: None,
+            events: Arc::new(Events::new(0, false)),
+            metrics: Arc::new(Metrics::new().0),
+            listener,
+            running: watch::channel(()).0,
+            thread: std::thread::spawn(|| ()),
+        }
+    }
+
+    /// A turn takes some requests, and the door is asked again only when its bell rings.
+    #[test]
+    fn requests_beyond_a_turn_ring_again() {
+        let (to_loop, inbox) = mpsc::channel();
+        let mut door = door(inbox);
+        for number in 0..2 {
+            let (reply, caller) = (oneshot::channel().0, Caller::at(CallerPlace::Own));
+            to_loop.send(ToLoop::Request { connection: 1, number, caller, body: Vec::new(), reply }).unwrap();
+        }
+        door.bell.ring();
+        for _ in 0..2 {
+            assert!(door.receive().is_some() && door.poll_closed().is_none());
+            assert!(door.bell.take(), "the next turn asks for the rest");
+            door.bell.ring();
+        }
+        assert!(door.receive().is_none() && door.poll_closed().is_none() && !door.bell.take());
     }
 }

@@ -10,6 +10,9 @@ const COLUMNS_MAX: usize = 400;
 /// The length in bytes from which a value may be one that is not for people.
 const OPAQUE_MIN: usize = 24;
 
+/// The length in bytes up to which a value of letters and digits may be a name.
+const NAME_MAX: usize = 80;
+
 /// The line of a task.
 #[must_use]
 pub fn of(record: &TaskRecord) -> String {
@@ -38,12 +41,15 @@ fn line(fields: &Fields, tool: &ToolName) -> String {
     line
 }
 
-/// Whether a value is no text for people: bytes in base64, such as a function of Python, or a digest.
+/// Whether a value is no text for people: bytes in base64, such as a function of Python.
 fn is_opaque(value: &str) -> bool {
     let has = |kind: fn(&u8) -> bool| value.as_bytes().iter().any(kind);
     let is_of_base64 = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=');
-    let is_mixed = has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic) && !value.starts_with('/');
-    value.len() >= OPAQUE_MIN && is_mixed && value.bytes().all(is_of_base64)
+    let is_mixed = has(u8::is_ascii_digit) && has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase);
+    // A path or a name may have all of these letters, too.
+    let is_marked = value.ends_with('=') || value.contains('+') || value.len() >= NAME_MAX;
+    let is_whole = value.len() >= OPAQUE_MIN && value.len().is_multiple_of(4) && !value.starts_with('/');
+    is_whole && is_mixed && is_marked && value.bytes().all(is_of_base64)
 }
 
 fn input(fields: &Fields) -> &str {
@@ -69,7 +75,7 @@ mod tests {
     fn bytes_are_left_out() {
         let call = Fields::new().with("call", "gASVCQAAAAAAAABLHYWUfZSGlC4=").with("name", "score");
         assert_eq!(shown(&call, "python"), "python name=score");
-        for text in ["/data/films/2026/number12", "a_name_of_2026-11-29_12:00", "12345678901234567890123456"] {
+        for text in ["films/2026/September/Number1", "a_name_of_2026-11-29_12:00", "Shot0012LeftFrame0000173"] {
             assert_eq!(shown(&Fields::new().with("in", text), "t"), format!("t in={text}"));
         }
     }

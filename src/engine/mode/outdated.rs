@@ -53,7 +53,8 @@ impl Controller {
         (start.at, start.epoch, start.is_from_elsewhere) = (now.wall, epoch, raised.is_some());
         let (Some(why), Some(epoch)) = (raised, epoch) else { return };
         let line = format!(
-            "{why} (epoch {}); tasks accepted since are unknown, tasks ended since run again, and waiting tasks start in {}",
+            "{why} (epoch {}); tasks accepted after it was made are unknown here, tasks that have ended since then run again unless an \
+             agent has them, and waiting tasks start in {}",
             epoch.number,
             span(self.claim_time())
         );

@@ -58,8 +58,20 @@ fn the_end_of_an_eager_call_is_told_at_once_and_nothing_before_it_is() {
     world.exits("a", task, 0, 0);
     assert_eq!(answered(&world, again), Some((Phase::Finished, true)), "the same submit again is the same task");
     assert_eq!(claim(&world, again), Claim::Nothing);
-    let news = Effect::Push(Box::new(world.record(task).clone()));
-    assert_eq!(news.delay_max(), Duration::from_millis(10), "subscribers are no reason for a commit of its own");
+}
+
+/// Its client does not wait for the disk, and subscribers are no reason for a commit of its own.
+#[test]
+fn the_news_of_an_eager_task_share_a_commit() {
+    for (eager, delay) in [(true, 10), (false, 0)] {
+        let mut world = World::new();
+        world.park("a");
+        parked(&mut world, &call().with("__EAGER__", eager));
+        let task = *world.stored.keys().next_back().unwrap();
+        world.report("a", task, Round(0), Phase::Finished);
+        let news = Effect::Push(Box::new(world.record(task).clone()));
+        assert_eq!(news.delay_max(), Duration::from_millis(delay), "eager: {eager}");
+    }
 }
 
 #[test]

@@ -110,8 +110,11 @@ impl Effect {
     #[must_use]
     pub(crate) fn delay_max(&self) -> Duration {
         match self {
-            // News for subscribers: an end without a waiting client is no reason for a commit of its own.
-            Self::Push(record) if record.address.is_none() => BATCH_DELAY_MAX.max(batch_delay::of_many(record)),
+            // A task that does not wait for the disk is no reason for a commit of its own: only subscribers are told of it here.
+            Self::Push(record) if record.address.is_none() && record.policy.eager => {
+                BATCH_DELAY_MAX.max(batch_delay::of_many(record))
+            }
+            Self::Push(record) if record.address.is_none() => batch_delay::of_many(record),
             Self::Push(record) => record.batch_delay(),
             Self::Reply(_, Reply::Task { record, .. } | Reply::Called { record, .. })
                 if record.phase() == Phase::Finished =>

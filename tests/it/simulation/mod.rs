@@ -262,7 +262,7 @@ checks_find! {
     the_checks_find_leases_that_are_forgotten: ForgottenLeases from 1_315, "the exclusive";
     the_checks_find_two_leaders: TwoLeaders from 136, "goes to the history twice";
     the_checks_find_leaders_without_doubt: SureLeaders from 37, "no task";
-    the_checks_find_lists_that_are_forgotten: ForgottenLists from 20_758, "beyond gate";
+    the_checks_find_lists_that_are_forgotten: ForgottenLists from 37_420, "beyond gate";
 }
 
 #[expect(clippy::print_stdout, reason = "the number for the row")]

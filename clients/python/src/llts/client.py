@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from llts import files
 from llts.connection import SUBMIT, Connection, Fields
@@ -70,11 +70,13 @@ class Client:
         self._close = weakref.finalize(self, self.connection.close)
 
     def close(self) -> None:
-        """End the connection when all submits and kills are answered. Tasks go on; waits for them fail.
+        """End the connection when all submits and kills are answered, after 10 seconds at the latest.
 
-        A client to which no reference is left is closed by itself, and so is one at the end of the program.
+        Tasks go on; waits for them and the fetching of their files fail. A client to which no reference is left is closed by
+        itself, and so is one at the end of the program.
         """
-        self._close()
+        self._close.detach()
+        self.connection.close()
 
     def __enter__(self) -> Self:
         return self
@@ -162,6 +164,9 @@ class Client:
             raise TypeError(f"python is {python!r}; it must be the name or the path of a Python")
         if initializer is not None and not callable(initializer):
             raise TypeError(f"initializer is {initializer!r}, which cannot be called")
+        # Each call reads them.
+        read = {name: list(value) if isinstance(value, Iterator) else value for name, value in policy.items()}
+        policy = cast("Policy", read)
         # Options that no call could have are refused here, not by the first one.
         submission({"__OPERATION__": "python"}, None, policy, self.connection.endpoint)
         return Executor(self, python, (initializer, initargs), files, stay, policy)

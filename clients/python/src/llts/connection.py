@@ -312,11 +312,12 @@ class Connection:
                 self._turns.give_back()
         finally:
             self._turns.keep()
+            # Whoever sends a request alone has done so before this, or sees that the connection is closed.
+            with self._lock:
+                self._wire.close()
             if left := sum(not request.future.done() for request in self._brief()):
                 log.warning("requests without an answer when the client of %s was closed: %d", self.endpoint, left)
             self._fail_all(Error(CLOSED))
-            with self._lock:
-                self._wire.close()
             self._wake.close()
             self._woken.close()
             self._turns.give_back()

@@ -217,9 +217,12 @@ class Executor(concurrent.futures.Executor):
                 path.write_bytes(dumps((fn, arguments)))
                 work, policy = self._work(client, has_folder=True)
                 fields = client.prepare(work, parameters, {**policy, "in_": [path]})
+        elif "in_" in self._policy:
+            # The service keeps files only as long as a task names them.
+            work, policy = self._work(client, self._files)
+            fields = client.prepare(work, {"function": function, "call": call, **parameters}, policy)
         else:
-            # Files are sent for each call: the service keeps them only as long as a task names them.
-            if self._common is None or "in_" in self._policy:
+            if self._common is None:
                 work, policy = self._work(client, self._files)
                 self._common = client.prepare(work, None, policy)
             key = self._policy.get("submit_key") or client.connection.submit_key()

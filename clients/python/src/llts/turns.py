@@ -72,7 +72,8 @@ class Turns:
                     if self.holder != self._keeper:
                         return False
                     self._interrupt()
-                    if not self._changed.wait(until - time.monotonic()):
+                    # The thread may have given the right back for this caller after the time and before this line.
+                    if not self._changed.wait(until - time.monotonic()) and self.holder is not None:
                         return False
                 self.holder = own
                 self._called = time.monotonic()
@@ -90,7 +91,7 @@ class Turns:
                 if is_free and (not self._looks or self._is_needed()):
                     break
                 # Whoever gives the right back tells so.
-                self._changed.wait(LOOK if self._looks else None)
+                self._changed.wait(LOOK if self._looks else REST)
             self._looks = False
             self.holder = self._keeper
 

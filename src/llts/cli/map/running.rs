@@ -73,7 +73,7 @@ pub(super) fn run(
     let TakenUp { newest_before, is_closed } = take_up(&client, &prepared, args.jobs)?;
     let input = prepared.input(args)?;
     if input.is_typed() {
-        note("each line that is typed here is a task; Ctrl-D ends them");
+        note("each line that is typed here is a task; Ctrl-D ends the input");
     }
     let bar = Bar::new(clock::now().mono, args.progress, input.is_typed());
     let prefix = bar.is_shown().then(|| job::status_prefix(&prepared.job));
