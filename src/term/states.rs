@@ -6,7 +6,8 @@ use base::{Outcome, Phase, ShownState, words};
 
 /// Parses the word of a phase.
 pub fn phase() -> impl TypedValueParser<Value = Phase> {
-    word(Phase::ALL.map(words::phase), words::phase_of)
+    PossibleValuesParser::new(Phase::ALL.map(words::phase))
+        .try_map(|word| words::phase_of(&word.to_ascii_uppercase()).ok_or_else(|| format!("{word} is none of them")))
 }
 
 /// Parses the word of an outcome, or that of its state in tables.
@@ -40,13 +41,4 @@ pub fn shown(word: &str) -> Result<ShownState, String> {
 /// The words of all states shown in tables.
 pub fn shown_words() -> impl Iterator<Item = String> {
     ShownState::ALL.into_iter().map(|state| state.word().replace(' ', "-"))
-}
-
-/// Parses one of these words, in upper or lower case.
-fn word<T, const N: usize>(words: [&'static str; N], of: fn(&str) -> Option<T>) -> impl TypedValueParser<Value = T>
-where
-    T: Clone + Send + Sync + 'static,
-{
-    PossibleValuesParser::new(words)
-        .try_map(move |word| of(&word.to_ascii_uppercase()).ok_or_else(|| format!("{word} is none of them")))
 }

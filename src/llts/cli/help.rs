@@ -272,19 +272,17 @@ fn tool_or_command(verb: &str) -> String {
 /// The fault of a text that should be a number, which the standard library says in its own words.
 fn no_number(refused: &clap::Error) -> Option<String> {
     let source = refused.source()?;
-    let is_negative =
-        matches!(refused.get(ContextKind::InvalidValue), Some(ContextValue::String(value)) if value.starts_with('-'));
-    let why = match source.downcast_ref::<ParseIntError>().map(ParseIntError::kind) {
-        Some(IntErrorKind::PosOverflow) => "it is too large",
-        Some(IntErrorKind::NegOverflow) => "it is too small",
-        Some(IntErrorKind::InvalidDigit) if is_negative => "it must be a whole number from 0",
-        Some(_) => "it is not a whole number",
-        None => source.is::<ParseFloatError>().then_some("it is not a number")?,
-    };
     let (ContextValue::String(argument), ContextValue::String(value)) =
         (refused.get(ContextKind::InvalidArg)?, refused.get(ContextKind::InvalidValue)?)
     else {
         return None;
+    };
+    let why = match source.downcast_ref::<ParseIntError>().map(ParseIntError::kind) {
+        Some(IntErrorKind::PosOverflow) => "it is too large",
+        Some(IntErrorKind::NegOverflow) => "it is too small",
+        Some(IntErrorKind::InvalidDigit) if value.starts_with('-') => "it must be a whole number from 0",
+        Some(_) => "it is not a whole number",
+        None => source.is::<ParseFloatError>().then_some("it is not a number")?,
     };
     Some(format!("error: invalid value '{value}' for '{argument}': {why}\n\nFor more information, try '--help'.\n"))
 }

@@ -170,6 +170,9 @@ fn a_second_ctrl_c_leaves_at_once() {
 
 #[test]
 fn a_signal_to_the_tool_is_told_as_a_shell_does() {
+    let sandbox = Sandbox::new();
+    sandbox.tool("suicide", "kill -9 $$");
+    sandbox.llts("run --no-service suicide").failed(137, "signal 9");
     let sandbox = Sandbox::serving(1, &[("suicide", "kill -9 $$")]);
     sandbox.llts("run suicide").failed(137, "signal 9");
     let listed = sandbox.ok("list --columns exit,why").out;

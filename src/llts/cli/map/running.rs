@@ -228,7 +228,7 @@ impl Running<'_> {
         if self.place.is_hosted {
             return Failure { exit, sentence };
         }
-        let again = summary::again(&self.prepared.job, self.kept());
+        let again = summary::again("Run", &self.prepared.job, self.kept());
         Failure::new(exit, format!("{sentence}; accepted tasks stay with the service.{again}"))
     }
 

@@ -44,11 +44,11 @@ pub(super) fn value(map: &Map, job: &JobName) -> Value {
     json!({ "summary": counts })
 }
 
-/// The command for the rest of the lines, as a sentence with a blank before it.
-pub(super) fn again(job: &JobName, kept: Kept) -> String {
+/// The command for the rest of the lines, as a sentence with a blank before it that begins with `run`.
+pub(super) fn again(run: &str, job: &JobName, kept: Kept) -> String {
     match kept {
-        Kept::Named => " Run the same command again to continue.".to_owned(),
-        Kept::Unnamed => format!(" Run the same command with --job {job} to continue."),
+        Kept::Named => format!(" {run} the same command again to continue."),
+        Kept::Unnamed => format!(" {run} the same command with --job {job} to continue."),
         Kept::Nothing => String::new(),
     }
 }
@@ -94,9 +94,8 @@ fn lines(tally: &Tally, left: Left, job: &JobName, kept: Kept) -> Vec<String> {
             rest.push("the rest of the input not read".to_owned());
         }
         let why = if left.is_interrupted { "Stopped" } else { "The job was stopped" };
-        let again = again(job, kept);
-        let again = if left.is_refused { again.replace(" Run", " Once that is mended, run") } else { again };
-        lines.push(format!("{why}, {}.{again}", rest.join(", ")));
+        let run = if left.is_refused { "Once that is mended, run" } else { "Run" };
+        lines.push(format!("{why}, {}.{}", rest.join(", "), again(run, job, kept)));
     }
     lines
 }

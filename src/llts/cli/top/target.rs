@@ -100,14 +100,14 @@ impl Target {
     fn things(targets: &[Self], verb: Verb, count: usize) -> Option<String> {
         let first = targets.first()?;
         let tasks: u64 = targets.iter().map(|target| target.tasks(verb)).sum();
-        let plural = |count: u64, noun: &str| counted(grouped(count), noun);
+        let sum = counted(grouped(tasks), "task");
         let word = match first {
             Self::Task { id, .. } if count == 1 => return Some(format!("task {}", short(id))),
             Self::Task { .. } | Self::Alike(_) | Self::Tasks(_) | Self::Text { .. } | Self::Nothing => "task",
             Self::Job { name, .. } if targets.len() == 1 => {
-                return Some(format!("{} of job {name}", plural(tasks, "task")));
+                return Some(format!("{sum} of job {name}"));
             }
-            Self::Job { .. } => return Some(format!("{} of {} jobs", plural(tasks, "task"), targets.len())),
+            Self::Job { .. } => return Some(format!("{sum} of {} jobs", targets.len())),
             Self::Agent { name, .. } if count == 1 => return Some(format!("agent {name}")),
             Self::Agent { .. } => "agent",
             Self::Graph(id) if count == 1 => return Some(format!("graph {id}")),
@@ -116,7 +116,7 @@ impl Target {
             Self::Gate { .. } => "gate",
             Self::Service { .. } => return Some("the service".to_owned()),
         };
-        Some(plural(count as u64, word))
+        Some(counted(grouped(count as u64), word))
     }
 
     /// The number of a job's tasks that a verb affects.
