@@ -7,7 +7,7 @@
 mod zmtp;
 
 use std::cell::OnceCell;
-use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 pub use zmtp::ZmtpDoor;
@@ -19,6 +19,7 @@ use api::wire::reply::Reply;
 use api::wire::{Refusal, publish, reply, task};
 use base::{AllowCommands, Caller, Mono, Right, TaskId, TaskRecord};
 use engine::ConnectionId;
+use proc::background::Bell;
 
 /// One request, as received by a door.
 #[derive(Debug)]
@@ -75,9 +76,9 @@ impl<'a> Change<'a> {
 
 /// A way into the controller. No method waits for a peer.
 pub trait Door {
-    /// Readable when there is something to receive. The door is asked only then, so one that has more than a turn takes rings again,
-    /// in [`Self::poll_closed`]. `None` for the door in which the loop itself waits.
-    fn bell(&self) -> Option<BorrowedFd<'_>>;
+    /// Rings when there is something to receive; the door is asked only then, until nothing is left. `None` for the door in which
+    /// the loop itself waits.
+    fn bell(&self) -> Option<&Bell>;
 
     /// The next request, if there is one.
     fn receive(&mut self) -> Option<Call>;
@@ -168,7 +169,7 @@ pub struct Doors {
 /// A door besides that of the ports.
 struct Other {
     door: Box<dyn Door>,
-    /// Whether its bell has rung, and something may be left to receive in this turn.
+    /// Whether its bell has rung, and something may be left to receive.
     has_rung: bool,
 }
 
@@ -195,11 +196,16 @@ impl Doors {
     /// of `fds` whether it is readable.
     pub fn wait<const N: usize>(&mut self, now: Mono, deadline: Option<Mono>, fds: [BorrowedFd<'_>; N]) -> [bool; N] {
         let bells = self.others.iter().filter_map(|other| other.door.bell());
-        let fds: Vec<_> = fds.into_iter().chain(bells).collect();
-        let ready = self.zmtp.wait(now, deadline, &fds);
+        let fds: Vec<_> = fds.into_iter().chain(bells.map(Bell::as_fd)).collect();
+        // A turn has taken as many requests as it may, and left others.
+        let has_left = self.others.iter().any(|other| other.has_rung);
+        let ready = self.zmtp.wait(now, if has_left { Some(now) } else { deadline }, &fds);
         let mut rung = ready.iter().skip(N);
         for other in &mut self.others {
-            other.has_rung = other.door.bell().is_some() && rung.next() == Some(&true);
+            let Some(bell) = other.door.bell() else { continue };
+            if rung.next() == Some(&true) {
+                other.has_rung = bell.take();
+            }
         }
         std::array::from_fn(|index| ready.get(index).copied().unwrap_or_default())
     }

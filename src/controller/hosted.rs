@@ -15,7 +15,6 @@ pub use guest::{Guest, Host, House, Ready, Stop};
 
 use std::cell::Cell;
 use std::io;
-use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -81,8 +80,6 @@ pub struct HostedDoor {
     job: &'static str,
     requests: Receiver<(u64, Vec<u8>)>,
     controller: Arc<Bell>,
-    /// Whether the bell has rung and there may be more requests.
-    has_requests: bool,
     /// `None` once the thread has been asked to end.
     messages: Option<Sender<FromController>>,
     bell: Arc<Bell>,
@@ -110,12 +107,8 @@ impl HostedDoor {
             bell: Arc::clone(&bell),
             wants_agents: Arc::clone(&wants_agents),
         };
-        let (has_requests, has_unflushed, thread) = (false, false, None);
-        let messages = Some(messages);
-        Ok((
-            Self { job, requests, controller, has_requests, messages, bell, has_unflushed, wants_agents, thread },
-            link,
-        ))
+        let (messages, has_unflushed, thread) = (Some(messages), false, None);
+        Ok((Self { job, requests, controller, messages, bell, has_unflushed, wants_agents, thread }, link))
     }
 
     /// Starts the thread of the master, which ends when [`ControllerLink::messages`] is disconnected.
@@ -155,28 +148,18 @@ const fn concerns_a_master(state: &TaskState) -> bool {
 }
 
 impl Door for HostedDoor {
-    fn bell(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.controller.as_fd())
+    fn bell(&self) -> Option<&Bell> {
+        Some(&self.controller)
     }
 
     fn receive(&mut self) -> Option<Call> {
-        self.has_requests |= self.controller.take();
-        if !self.has_requests {
-            return None;
-        }
-        let request = self.requests.try_recv().ok();
-        self.has_requests = request.is_some();
-        let (number, body) = request?;
+        let (number, body) = self.requests.try_recv().ok()?;
         // The commands of a master that the owner of the service has configured are the owner's.
         let caller = Caller::at(CallerPlace::Own);
         Some(Call { connection: CONNECTION, to: ReplyTo::of(number.to_be_bytes().to_vec()), caller, body: Ok(body) })
     }
 
     fn poll_closed(&mut self) -> Option<u64> {
-        if self.has_requests {
-            // The turn has taken as many as it may; the next one takes the others.
-            self.controller.ring();
-        }
         None
     }
 

@@ -21,11 +21,11 @@ mod session;
 pub(crate) mod token;
 mod view;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::error::Error;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
@@ -106,12 +106,10 @@ pub struct Http {
     address: SocketAddr,
     inbox: Receiver<ToLoop>,
     bell: Arc<Bell>,
-    /// Whether the bell has rung and the inbox has not been empty since.
-    has_news: bool,
     /// The connection that waits for the answer to each request, by its number.
     waiting: HashMap<u64, oneshot::Sender<Vec<u8>>>,
-    /// A closed connection whose requests have all been received.
-    closed: Option<u64>,
+    /// The closed connections whose requests have all been received.
+    closed: VecDeque<u64>,
     events: Arc<Events>,
     metrics: Arc<Metrics>,
     /// The listener, for the next program in this process.
@@ -163,9 +161,8 @@ impl Http {
             address,
             inbox,
             bell,
-            has_news: false,
             waiting: HashMap::new(),
-            closed: None,
+            closed: VecDeque::new(),
             events,
             metrics: Arc::clone(metrics),
             listener,
@@ -176,35 +173,28 @@ impl Http {
 }
 
 impl Door for Http {
-    fn bell(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.bell.as_fd())
+    fn bell(&self) -> Option<&Bell> {
+        Some(&self.bell)
     }
 
     fn receive(&mut self) -> Option<Call> {
-        self.has_news |= self.bell.take();
-        while self.has_news && self.closed.is_none() {
-            match self.inbox.try_recv() {
-                Ok(ToLoop::Request { connection, number, caller, body, reply }) => {
+        loop {
+            match self.inbox.try_recv().ok()? {
+                ToLoop::Request { connection, number, caller, body, reply } => {
                     self.waiting.insert(number, reply);
                     let to = ReplyTo::of(number.to_be_bytes().to_vec());
                     return Some(Call { connection, to, caller, body: Ok(body) });
                 }
-                Ok(ToLoop::Gone { connection, number }) => {
+                ToLoop::Gone { connection, number } => {
                     self.waiting.remove(&number);
-                    self.closed = Some(connection);
+                    self.closed.push_back(connection);
                 }
-                Err(_) => self.has_news = false,
             }
         }
-        None
     }
 
     fn poll_closed(&mut self) -> Option<u64> {
-        if self.has_news {
-            // The turn has taken as many as it may, or one has gone; the others are received in the next turn.
-            self.bell.ring();
-        }
-        self.closed.take()
+        self.closed.pop_front()
     }
 
     fn exempt(&mut self, _: &ReplyTo) {}
@@ -248,46 +238,5 @@ impl Door for Http {
             log::error!("the thread of the HTTP door has panicked");
         }
         Some(listener.into())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use base::{Caller, CallerPlace};
-
-    fn door(inbox: Receiver<ToLoop>) -> Http {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        Http {
-            address: listener.local_addr().unwrap(),
-            inbox,
-            bell: Arc::new(Bell::new().unwrap()),
-            has_news: false,
-            waiting: HashMap::new(),
-            closed: None,
-            events: Arc::new(Events::new(0, false)),
-            metrics: Arc::new(Metrics::new().0),
-            listener,
-            running: watch::channel(()).0,
-            thread: std::thread::spawn(|| ()),
-        }
-    }
-
-    /// A turn takes some requests, and the door is asked again only when its bell rings.
-    #[test]
-    fn requests_beyond_a_turn_ring_again() {
-        let (to_loop, inbox) = mpsc::channel();
-        let mut door = door(inbox);
-        for number in 0..2 {
-            let (reply, caller) = (oneshot::channel().0, Caller::at(CallerPlace::Own));
-            to_loop.send(ToLoop::Request { connection: 1, number, caller, body: Vec::new(), reply }).unwrap();
-        }
-        door.bell.ring();
-        for _ in 0..2 {
-            assert!(door.receive().is_some() && door.poll_closed().is_none());
-            assert!(door.bell.take(), "the next turn asks for the rest");
-            door.bell.ring();
-        }
-        assert!(door.receive().is_none() && door.poll_closed().is_none() && !door.bell.take());
     }
 }

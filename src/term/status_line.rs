@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn the_line_takes_one_line_of_the_terminal() {
-        let long = "waiting for 2 of 3 tasks (Ctrl-C leaves): agent agent-1 has it (RUNNING)".repeat(2);
+        let long = "waiting for 2 of 3 tasks (Ctrl-C leaves): agent agent-1 runs it".repeat(2);
         for columns in [20, 77, 117] {
             let text = drawn(&long, Some(columns));
             assert_eq!(text.strip_prefix("\r\x1b[K").unwrap().width(), columns, "{text:?}");

@@ -3,6 +3,7 @@
 mod architecture;
 mod cli;
 mod crash;
+mod doors;
 mod endpoint;
 mod foreign;
 mod home;

@@ -47,7 +47,7 @@ pub fn reason(record: &TaskRecord, holdup: &Holdup) -> String {
         Holdup::Unfit(_) => "no other agent may run it".to_owned(),
         Holdup::NoSuchAgent if needs.tags.is_empty() => "no agent".to_owned(),
         Holdup::NoSuchAgent => format!("no agent has tag {}", needs.tags),
-        Holdup::OnlySimpleAgents => "no full agent".to_owned(),
+        Holdup::OnlySimpleAgents => format!("no agent takes {}", beyond_tools(record)),
         Holdup::NoTool => format!("no agent has tool {}", record.tool),
         Holdup::ToolElsewhere => format!("agents with tool {} may not run it", record.tool),
         Holdup::Fetching { offset, total, .. } => {
@@ -55,6 +55,16 @@ pub fn reason(record: &TaskRecord, holdup: &Holdup) -> String {
         }
         Holdup::HeldSlots { .. } => "agents wait for children of their tasks".to_owned(),
         Holdup::Agents { .. } => "agents are busy".to_owned(),
+    }
+}
+
+/// What a task asks of its agent that an agent of the document, which only runs its tools, does not have.
+fn beyond_tools(record: &TaskRecord) -> &'static str {
+    match &record.tool {
+        tool if tool.is_command() => "commands",
+        tool if tool.is_source() => "programs from a source",
+        _ if record.policy.needs.files => "files of tasks",
+        _ => "exclusive tasks",
     }
 }
 

@@ -174,10 +174,10 @@ pub fn why(record: &TaskRecord, holdup: Option<&Holdup>) -> String {
         (_, Some(Holdup::Fetching { digest, offset, total })) => fetching(record, digest, *offset, *total),
         (_, _) => {
             let agent = record.assignment().map_or("", |run| run.agent.as_str());
-            let phase = words::phase(record.phase());
+            let does = does(record.phase());
             let told = match &record.kill {
-                Some(kill) => format!("agent {agent} has it ({phase}) and is told to end it: {}", kill.cause),
-                None => format!("agent {agent} has it ({phase})"),
+                Some(kill) => format!("agent {agent} {does} and is told to end it: {}", kill.cause),
+                None => format!("agent {agent} {does}"),
             };
             let told = match super::task::told(record) {
                 Some(known) => format!("{told}; {}", known.progress),
@@ -188,6 +188,16 @@ pub fn why(record: &TaskRecord, holdup: Option<&Holdup>) -> String {
                 None => told,
             }
         }
+    }
+}
+
+/// What an agent does with a task that it has.
+const fn does(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Preparing => "prepares it",
+        Phase::Running => "runs it",
+        Phase::Ended => "has run it and ends what it left",
+        Phase::Waiting | Phase::Dispatched | Phase::Finished => "has it",
     }
 }
 
@@ -351,7 +361,7 @@ fn held(record: &TaskRecord, agents: &[AgentId], is_parent: bool) -> String {
     if is_parent {
         let own = record.assignment().map_or("", |run| run.agent.as_str());
         return format!(
-            "agent {own} has it (RUNNING), and children of it wait: the agents that could run them ({agents}) run tasks that wait for \
+            "agent {own} runs it, and children of it wait: the agents that could run them ({agents}) run tasks that wait for \
              children of theirs; {advice}"
         );
     }

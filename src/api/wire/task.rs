@@ -339,13 +339,13 @@ fn reason(task: &TaskRecord) -> Option<Value<'_>> {
         Outcome::Lost => {
             let (losses, max) = (counts.losses, policy.losses_max);
             let times = if losses == 1 { String::new() } else { format!(" {losses} times") };
-            format!("its agent was lost{times}; __MAX_LOSSES__ is {max}")
+            beyond(&format!("its agent was lost{times}"), max, words::MAX_LOSSES)
         }
         Outcome::TimedOut => {
             let (timeouts, max) = (counts.timeouts, policy.timeouts_max);
             let seconds = policy.timeout.unwrap_or_default().as_secs_f64();
             let runs = if timeouts == 1 { "the run".to_owned() } else { format!("{timeouts} runs") };
-            format!("{runs} took longer than {seconds} s (__TIMEOUT__); __MAX_TIMEOUTS__ is {max}")
+            beyond(&format!("{runs} took longer than {seconds} s (__TIMEOUT__)"), max, words::MAX_TIMEOUTS)
         }
         Outcome::Failed => {
             let (fails, max) = (counts.fails, policy.fails_max);
@@ -354,7 +354,7 @@ fn reason(task: &TaskRecord) -> Option<Value<'_>> {
                 let defers = policy.defers_max;
                 format!("it asked for more than {defers} later runs (__MAX_DEFERS__)")
             } else if max > 0 {
-                format!("{fails} runs failed; __MAX_FAILS__ is {max}")
+                beyond(&format!("{fails} runs failed"), max, words::MAX_FAILS)
             } else if task.result().is_some_and(|result| result.exit_code == ExitCode::SUCCESS) {
                 "it wrote to stderr (__FAIL_ON_STDERR__)".to_owned()
             } else {
@@ -363,6 +363,12 @@ fn reason(task: &TaskRecord) -> Option<Value<'_>> {
         }
     };
     Some(and_left(sentence))
+}
+
+/// A clause about runs of which one was more than its limit allows.
+fn beyond(runs: &str, max: u32, limit: &str) -> String {
+    let allowed = if max == 0 { "none".to_owned() } else { max.to_string() };
+    format!("{runs}; {limit} allows {allowed}")
 }
 
 #[cfg(test)]

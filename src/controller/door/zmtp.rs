@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::{Call, Change, Door};
 use api::wire::{Code, Refusal};
 use base::{AllowCommands, Caller, Mono};
+use proc::background::Bell;
 use zmtp::envelope;
 use zmtp::envelope::{Received, ReplyTo};
 use zmtp::port::{Suspension, Unsendable};
@@ -41,7 +42,7 @@ impl ZmtpDoor {
 }
 
 impl Door for ZmtpDoor {
-    fn bell(&self) -> Option<BorrowedFd<'_>> {
+    fn bell(&self) -> Option<&Bell> {
         None
     }
 

@@ -22,7 +22,7 @@ fn progress_is_shown_and_pushed_and_ends_with_the_run() {
     let shown = world.told(TASK_QUERY, task);
     assert_eq!((text(&shown, words::PROGRESS), text(&shown, words::PROGRESS_TEXT)), ("0.4".into(), "tile".into()));
     let explained = text(&world.told(TASK_EXPLAIN, task), words::WHY);
-    assert_eq!(explained, "agent a has it (RUNNING); 40 %: tile");
+    assert_eq!(explained, "agent a runs it; 40 %: tile");
     assert_eq!(brief::why(&world.record(task), None).as_deref(), Some("40 %: tile"));
     tell(&mut world, task, 0.4);
     assert_eq!(world.pushes.len(), pushed + 1, "the same is no news");

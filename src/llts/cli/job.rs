@@ -24,13 +24,16 @@ use term::{exit, times};
 /// How many failed tasks of each outcome are examined; this many take some seconds.
 const LOOKED_AT: u64 = 100_000;
 
+/// Jobs per page of `llts jobs`.
+const JOBS: u64 = 50;
+
 /// Tasks per request.
 const PAGE: u64 = 1000;
 
 #[derive(Args, Debug)]
 pub(super) struct JobsArgs {
     /// Maximum number of jobs
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    #[arg(long, value_name = "N", default_value_t = JOBS)]
     limit: u64,
     /// Number of jobs to skip
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -43,9 +46,9 @@ Shows its progress, the run times of its tasks, and its failures, grouped by exi
 paths and quoted parts may differ. \
 `llts list --job NAME` lists its tasks; `wait`, `kill`, `retry`, `pause` and `resume` take --job NAME, too.")]
 pub(super) struct JobArgs {
-    /// Name of the job
+    /// Name of the job; without one, all jobs are listed, as by `llts jobs`
     #[arg(id = "job", value_name = "NAME")]
-    name: String,
+    name: Option<String>,
 }
 
 /// `llts jobs`: all jobs, newest first.
@@ -110,8 +113,9 @@ pub(super) fn table_of(jobs: &[&JobAnswer], now: Wall, is_terminal: bool) -> Tab
 
 /// `llts job NAME`.
 pub(super) fn run(session: &mut Session, args: &JobArgs) -> Result<u8, Failure> {
+    let Some(name) = &args.name else { return list(session, &JobsArgs { limit: JOBS, offset: 0 }) };
     let client = session.client()?;
-    let job = client.ask(&query(&args.name, None))?;
+    let job = client.ask(&query(name, None))?;
     let pace = Pace::of(&job, clock::now().wall);
     let (failures, are_all) = failures_of(&client, &job)?;
     if !are_all {

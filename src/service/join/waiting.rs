@@ -76,10 +76,8 @@ impl KeysInWait {
         let folder = self.folder();
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
         let failed = |path: PathBuf| move |source| WaitError::File { path, source };
-        made.map_err(failed(folder.clone()))?;
-        // Machines that arrive at the same time take turns.
-        let turn = File::open(&folder).map_err(failed(folder.clone()))?;
-        rustix::fs::flock(&turn, FlockOperation::LockExclusive).map_err(|errno| failed(folder)(errno.into()))?;
+        made.map_err(failed(folder))?;
+        let _turn = self.turn()?;
         let path = self.path(&newcomer.name);
         if File::open(&path)
             .is_ok_and(|file| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err())
@@ -124,6 +122,7 @@ impl KeysInWait {
     /// # Errors
     /// When it does not wait, or the name already has an authorised key.
     pub fn accept(&self, name: &AgentId, may_command: bool) -> Result<AuthorisedKey, WaitError> {
+        let _turn = self.turn()?;
         let key = match self.key(name) {
             Err(WaitError::Unknown(_)) if may_command && self.authorised_key(name).is_ok() => {
                 let key = AuthorisedKey { may_command, ..self.authorised_key(name)? };
@@ -143,6 +142,7 @@ impl KeysInWait {
     /// # Errors
     /// When it does not wait.
     pub fn refuse(&self, name: &AgentId) -> Result<AuthorisedKey, WaitError> {
+        let _turn = self.turn()?;
         let key = self.key(name)?;
         self.remove(name)?;
         Ok(key)
@@ -167,6 +167,18 @@ impl KeysInWait {
             Err(source) if source.kind() != io::ErrorKind::NotFound => Err(WaitError::File { path, source }),
             Ok(()) | Err(_) => Ok(()),
         }
+    }
+
+    /// Arrivals and decisions take turns, so that none sees the key of a name while it is replaced. `None` if no machine has waited.
+    fn turn(&self) -> Result<Option<File>, WaitError> {
+        let folder = self.folder();
+        let turn = match File::open(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => {
+                opened.and_then(|turn| Ok(rustix::fs::flock(&turn, FlockOperation::LockExclusive).map(|()| turn)?))
+            }
+        };
+        turn.map(Some).map_err(|source| WaitError::File { path: folder, source })
     }
 
     fn key(&self, name: &AgentId) -> Result<AuthorisedKey, WaitError> {

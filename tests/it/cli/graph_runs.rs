@@ -255,7 +255,7 @@ fn explain_of_a_graph_names_what_each_step_waits_for() {
         let has = |step: &str, what: &str| said.out.lines().any(|line| line.starts_with(step) && line.contains(what));
         said.out.contains(&format!("{id}  RUNNING"))
             && has("slow ", "its tasks have not finished; TASK_")
-            && has("slow ", "has it (RUNNING)")
+            && has("slow ", "runs it")
             && has("held ", "no agent has the tags gpu")
             && has("last ", "its input in is open: step slow has not completed")
     });

@@ -310,7 +310,7 @@ fn ctrl_c_starts_nothing_more_and_waits() {
     fs::write(sandbox.path("go"), "").unwrap();
     let said = child.said();
     assert_eq!((said.code, said.out.as_str(), noted(&sandbox).len()), (Some(130), "done 1\n", 1), "{said:?}");
-    assert!(said.err.contains("Stopped, 19 tasks not run. Run the same command again to continue."), "{said:?}");
+    assert!(said.err.contains("Stopped, 19 tasks not finished. Run the same command again to continue."), "{said:?}");
     assert_eq!(sandbox.ok("list --job j --output wire").json()["total"], 20);
     assert!(sandbox.ok("explain last").out.contains("map was interrupted"));
     // The same command goes on.
@@ -329,7 +329,7 @@ fn a_second_ctrl_c_ends_the_running_tasks() {
     child.signal(Signal::INT);
     let said = child.said();
     assert_eq!((said.code, said.out.as_str()), (Some(130), ""), "{said:?}");
-    assert!(said.err.contains("Stopped, 20 tasks not run"), "{said:?}");
+    assert!(said.err.contains("Stopped, 20 tasks not finished"), "{said:?}");
     assert_eq!(sandbox.llts("wait --job j --timeout 60").code, Some(143), "nothing of it runs");
 }
 

@@ -88,7 +88,9 @@ fn lines(tally: &Tally, left: Left, job: &JobName, kept: Kept) -> Vec<String> {
     if is_stopped {
         let mut rest = Vec::new();
         if not_run > 0 {
-            rest.push(format!("{} not run", counted(not_run, "task")));
+            // Those that an interrupted map has killed had begun.
+            let what = if left.is_interrupted { "not finished" } else { "not run" };
+            rest.push(format!("{} {what}", counted(not_run, "task")));
         }
         if left.has_input {
             rest.push("the rest of the input not read".to_owned());

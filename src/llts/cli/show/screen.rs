@@ -296,7 +296,7 @@ mod tests {
 
     fn running() -> Model {
         let fields = fields("RUNNING").with(words::AGENT_ID, "agent-3").with(words::RUN_TIME, 1_480_000_001.0);
-        let mut model = model(fields.with(words::USUAL, 0.1), "agent agent-3 has it (RUNNING)");
+        let mut model = model(fields.with(words::USUAL, 0.1), "agent agent-3 runs it");
         let agent = Fields::new().with(words::AGENT_ID, "agent-3").with(words::AGENT_STATUS, "BUSY");
         model.agent = Some(agent.with(words::HEARD_TIME, 1_480_000_179.9).into());
         let last = Some(NOW.before(Duration::from_secs(90)));

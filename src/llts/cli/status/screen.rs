@@ -97,9 +97,8 @@ pub(in super::super) fn head(status: &Status, screen: &mut Screen) {
         parts.push((PLAIN, format!(" (oldest {})", times::short(status.now.since(at)))));
     }
     parts.push((PLAIN, format!("  {:.1}/s", status.rate)));
-    if let Some(p50) = status.run_p50 {
-        parts.push((PLAIN, format!("  p50 {}", times::short(p50))));
-    }
+    let p50 = status.run_p50.map(|p50| format!(", p50 {}", times::short(p50))).unwrap_or_default();
+    parts.push((PLAIN, format!(" over 1 min{p50}")));
     screen.flow(parts);
 }
 
@@ -407,13 +406,13 @@ mod tests {
         insta::assert_snapshot!(text((40, 9)), @r"
         llts  up 3 h  ! 2 problems
           3/4 agents busy  waiting 9
-         (oldest 6 min)  2.1/s  p50 100 ms
+         (oldest 6 min)  2.1/s
+         over 1 min, p50 100 ms
         ! the store cannot be written (disk
           full); submits are refused until it
           can; llts doctor
         ! agent lost: agent-4 (2 min ago); llts
-          agents
-        … 5 more lines: llts status | cat
+        … 6 more lines: llts status | cat
         ");
         insta::assert_snapshot!(text((20, 4)), @r"
         llts  up 3 h
