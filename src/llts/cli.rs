@@ -94,7 +94,7 @@ use proc::supervised::is_supervised;
 use args::{Arguments, Command, Place};
 use term::connect::Global;
 use term::exit::Failure;
-use term::output::{Format, Output, note};
+use term::output::{Format, Output, note, print, written};
 use term::session::Session;
 
 /// Reads the arguments. Without a command, a terminal gets the status screen. In a map, all words after the first `:::` are values, even
@@ -194,21 +194,25 @@ fn refuse(mut refused: clap::Error, words: &[OsString]) -> u8 {
         out.failure(&Failure::new(code, help::one_line(&text)));
         return code;
     }
-    match help::in_place_of(refused, verb.as_deref()) {
-        Some(text) => term::output::print(&shortened(&text), refused.use_stderr()),
+    let printed = match help::in_place_of(refused, verb.as_deref()) {
+        Some(text) => print(&shortened(&text), refused.use_stderr()),
         None if code != 0
             && let text = refused.to_string()
             && let short = shortened(&text)
             && (is_harmful || matches!(short, Cow::Owned(_))) =>
         {
-            term::output::print(&printable_lines(&short), refused.use_stderr());
+            print(&printable_lines(&short), refused.use_stderr())
         }
-        None => {
-            // Help and version go to stdout and are not errors. If they cannot be written, no other output is left.
-            let _ = refused.print();
-        }
-    }
+        None => refused.print(),
+    };
     tool_help::print(refused);
+    // Help and version are results. An error has nowhere else to go.
+    if code == 0
+        && let Err(failure) = written(printed)
+    {
+        note(&failure.sentence);
+        return failure.exit;
+    }
     code
 }
 

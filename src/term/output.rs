@@ -226,12 +226,7 @@ impl Output {
 
     /// Reports whether everything could be written. A reader that stops early, such as head(1), is not a failure.
     pub fn flushed(&mut self) -> Result<(), Failure> {
-        match self.error.take() {
-            Some(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                Err(Failure::failed(format!("cannot write to stdout: {error}")))
-            }
-            _ => Ok(()),
-        }
+        written(self.error.take().map_or(Ok(()), Err))
     }
 
     /// Writes the message of a failed command.
@@ -244,9 +239,24 @@ impl Output {
     }
 }
 
-/// Writes help to stdout or stderr. A failure cannot be reported anywhere else.
-pub fn print(text: &str, to_stderr: bool) {
-    let _ = if to_stderr { io::stderr().write_all(text.as_bytes()) } else { io::stdout().write_all(text.as_bytes()) };
+/// Reports whether stdout was written, as [`Output::flushed`] does.
+pub fn written(result: io::Result<()>) -> Result<(), Failure> {
+    match result {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::failed(format!("cannot write to stdout: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes help to stdout or stderr.
+pub fn print(text: &str, to_stderr: bool) -> io::Result<()> {
+    if to_stderr {
+        return io::stderr().write_all(text.as_bytes());
+    }
+    let mut out = io::stdout();
+    out.write_all(text.as_bytes())?;
+    out.flush()
 }
 
 /// Writes a message to stderr, as one line whatever it contains.

@@ -42,7 +42,7 @@ pub(super) fn table(agents: &[AgentRow], now: Wall, is_terminal: bool, doing: Op
     let mut columns = vec![
         Column::new("AGENT").gives(Give::Middle(12)),
         Column::new("STATUS"),
-        Column::new("DRAINED").omitted_if(Omit::Empty),
+        Column::new("PAUSED").omitted_if(Omit::Empty),
         Column::new("TAGS").gives(Give::End(8)).omitted_if(Omit::Empty),
         Column::new("TOOLS").rank(2),
         Column::new("WARM").gives(Give::End(8)).omitted_if(Omit::Empty),

@@ -206,6 +206,14 @@ pub(super) fn in_place_of(refused: &clap::Error, verb: Option<&str>) -> Option<S
 
 /// Explains how to give a value that begins with a dash. clap's own advice would make it another argument.
 pub(super) fn advise(refused: &mut clap::Error, words: &[OsString]) {
+    if let Some(ContextValue::String(typed)) = refused.get(ContextKind::InvalidSubcommand)
+        && let Some(ContextValue::Strings(known)) = refused.get(ContextKind::SuggestedSubcommand)
+    {
+        let likeness = |name: &String| strsim::jaro_winkler(name, typed);
+        let nearest = known.iter().max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
+        let nearest = nearest.cloned().into_iter().collect();
+        refused.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(nearest));
+    }
     let is_like_another = refused.get(ContextKind::SuggestedArg).is_some();
     if let Some(ContextValue::String(word)) = refused.get(ContextKind::InvalidArg)
         && refused.kind() == ErrorKind::UnknownArgument

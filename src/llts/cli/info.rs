@@ -213,7 +213,8 @@ fn table(facts: &Map<String, Value>) -> Table {
         let keys = keys.fold(String::new(), |all, (name, file)| join(&all, &format!("{name} {}", plain(file))));
         table.row(["keys", if keys.is_empty() { "none: only this machine is let in" } else { &keys }]);
         let tools: Vec<String> = facts["tools"].as_array().into_iter().flatten().map(plain).collect();
-        table.row(["tools", &format!("{} ({})", text("tools_dir"), tools.join(", "))]);
+        let tools = if tools.is_empty() { "none yet".to_owned() } else { tools.join(", ") };
+        table.row(["tools", &format!("{} ({tools})", text("tools_dir"))]);
         table.row(["work", &text("work_dir")]);
         table.row(["logs", &text("log_dir")]);
         table.row(["store", &format!("{} ({} bytes)", text("state_dir"), text("state_bytes"))]);
@@ -267,12 +268,12 @@ fn show_queue(table: &mut Table, queue: &Map<String, Value>) {
     table.row(["survives", &format!("an accepted task survives {}", plain(&queue["survives"]))]);
 }
 
-/// How many keys differ from the built-in values.
-pub(super) fn differing(keys: u64) -> String {
-    if keys == 1 {
-        "1 key differs from the default".to_owned()
-    } else {
-        format!("{keys} keys differ from the defaults")
+/// How many settings differ from the built-in values.
+pub(super) fn differing(settings: u64) -> String {
+    match settings {
+        0 => "all settings are the defaults".to_owned(),
+        1 => "1 setting differs from its default".to_owned(),
+        _ => format!("{settings} settings differ from their defaults"),
     }
 }
 

@@ -1,6 +1,7 @@
 //! `llts logs`: the outputs of tasks, byte for byte, also while they run.
 
 use clap::Args;
+use serde_json::json;
 
 use super::change::about;
 use super::output_reader::{Copied, RESTART_MAX, copy};
@@ -87,6 +88,9 @@ pub(super) fn run(session: &mut Session, args: &LogsArgs) -> Result<u8, Failure>
     for (number, Chosen { id, state }) in chosen.into_iter().enumerate() {
         if let Err(unknown) = state {
             note(&about(&id, &unknown.sentence));
+            if session.out.is_json() {
+                session.out.value(&json!({ "task": id, "error": unknown.sentence }));
+            }
             worst = worst.max(exit::NO_SUCH_TASK);
             continue;
         }

@@ -155,7 +155,7 @@ fn interrupted(client: &Client, chosen: &[Chosen]) -> Failure {
 fn value(id: &str, end: &End) -> Value {
     match end {
         End::Finished(task) | End::Expired(task) => to_value(task.fields()),
-        End::Unknown(_) => json!({ "task": id, "error": "no such task" }),
+        End::Unknown(why) => json!({ "task": id, "error": why }),
     }
 }
 

@@ -25,6 +25,11 @@ fn the_letters_of_an_id_stand_for_the_task() {
     assert_eq!(failed, format!("ID\tWHAT\n{}\tfilm7\n", short(&first)));
 
     sandbox.llts("show abcde").failed(5, "no task has the short id abcde");
+    for (verb, place) in [("show", ""), ("logs", ""), ("wait", "/task"), ("kill", "/tasks/0"), ("explain", "")] {
+        let said = sandbox.llts(&format!("{verb} abcde --output json"));
+        let error = said.json().pointer(&format!("{place}/error")).cloned().unwrap_or_default();
+        assert_eq!((said.code, error), (Some(5), "no task has the short id abcde".into()), "{verb}: {said:?}");
+    }
     assert_eq!(sandbox.llts("list --state odd").code, Some(2));
 
     sandbox.ok(&format!("kill {}", short(&id)));

@@ -39,6 +39,17 @@ fn an_output_that_cannot_be_written_is_no_success() {
         assert_eq!(said.code, Some(1), "{command}: {said:?}");
         assert!(said.err.contains("cannot write the output"), "{command}: {said:?}");
     }
+    for help in ["--version", "help", "list --help"] {
+        let said = shell(&sandbox, &format!("$LLTS {help} > /dev/full"));
+        assert_eq!(said.code, Some(1), "{help}: {said:?}");
+        assert!(said.err.contains("cannot write to stdout"), "{help}: {said:?}");
+    }
+}
+
+#[test]
+fn a_mistyped_command_is_told_the_nearest_one() {
+    let sandbox = Sandbox::new();
+    llts(&sandbox, &["lst"]).failed(2, "a similar subcommand exists: 'list'");
 }
 
 #[test]

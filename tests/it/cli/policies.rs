@@ -190,7 +190,7 @@ fn a_task_runs_only_where_its_tags_are() {
     sandbox.tool("ok", OK);
     let up = sandbox.command("up 1").env("LLTS_AGENT_TAGS", "gpu,big").output().unwrap();
     assert!(up.status.success(), "{up:?}");
-    says(&sandbox.ok("agents"), &["AGENT    STATUS  DRAINED  TAGS ", "agent-1  FREE    -        big,gpu"]);
+    says(&sandbox.ok("agents"), &["AGENT    STATUS  PAUSED  TAGS ", "agent-1  FREE    -       big,gpu"]);
     assert_eq!(sandbox.ok("run ok --tags gpu").out, "fine\n");
     let id = submitted(&sandbox, "ok --tags gpu,arm");
     assert_eq!(why(&sandbox, &id), "no agent has the tags arm,gpu that it requires");

@@ -30,7 +30,7 @@ mod tests {
 
     fn found() -> Vec<(&'static str, Finding)> {
         vec![
-            ("configuration", Finding::good("/home/u/.local/state/llts/config.toml: 2 keys differ from the defaults")),
+            ("configuration", Finding::good("/home/u/.local/state/llts/config.toml: 2 settings differ from their defaults")),
             (
                 "ports",
                 Finding::note(
@@ -51,8 +51,8 @@ mod tests {
     #[test]
     fn findings_fit_the_terminal() {
         insta::assert_snapshot!(screen(&found(), Some(80)), @r"
-        ok    configuration  /home/u/.local/state/llts/config.toml: 2 keys differ from
-                             the defaults
+        ok    configuration  /home/u/.local/state/llts/config.toml: 2 settings differ
+                             from their defaults
         note  ports          15555 is in use: process 812 (nginx) has it
                              -> nothing needs to be done: the service takes a free port
                                 and says which
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn a_wide_terminal_needs_no_second_line() {
         insta::assert_snapshot!(screen(&found(), Some(120)), @r"
-        ok    configuration  /home/u/.local/state/llts/config.toml: 2 keys differ from the defaults
+        ok    configuration  /home/u/.local/state/llts/config.toml: 2 settings differ from their defaults
         note  ports          15555 is in use: process 812 (nginx) has it
                              -> nothing needs to be done: the service takes a free port and says which
         bad   disk           STATE_DIR /mnt/small/state has 0 bytes free

@@ -417,7 +417,7 @@ mod tests {
         insta::assert_snapshot!(text((20, 4)), @r"
         llts  up 3 h
           ! 2 problems
-        … 11 more lines:
+        … 12 more lines:
          llts status | cat
         ");
     }
