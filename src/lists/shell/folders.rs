@@ -238,11 +238,16 @@ pub(super) fn names(folder: &Path) -> io::Result<Vec<String>> {
 
 /// The ids of the tasks in a folder, in order. Links, folders and pipes are no tasks, with any name.
 pub(super) fn tasks(folder: &Path) -> io::Result<BTreeSet<ListTaskId>> {
+    tasks_with(folder, TASK)
+}
+
+/// The ids of the tasks of which a folder has the file with this ending.
+pub(super) fn tasks_with(folder: &Path, ending: &str) -> io::Result<BTreeSet<ListTaskId>> {
     let mut tasks = BTreeSet::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let name = entry.file_name();
-        let id = name.to_str().and_then(|name| name.strip_suffix(TASK)?.strip_suffix('.')?.parse().ok());
+        let id = name.to_str().and_then(|name| name.strip_suffix(ending)?.strip_suffix('.')?.parse().ok());
         if let Some(id) = id.filter(|_| entry.file_type().is_ok_and(|kind| kind.is_file())) {
             tasks.insert(id);
         }

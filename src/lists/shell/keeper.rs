@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::folders::{
     CAREFUL, Folders, State, file_name, move_files, move_task, names, next_free, read_text, remove_drafts, tasks,
-    write_over,
+    tasks_with, write_over,
 };
 use super::repeat;
 use crate::engine::server::{Ended, Receipt};
@@ -59,7 +59,7 @@ pub(super) struct Keeper {
     is_durable: bool,
     /// Tasks whose duplicate exists, on their way to `failed_archive/`.
     repeated: BTreeSet<ListTaskId>,
-    /// Whether duplicates of a killed server may exist.
+    /// Whether duplicates and half moves of a killed server may exist.
     may_exist: bool,
 }
 
@@ -166,13 +166,26 @@ impl Keeper {
     fn settle_lists(&mut self, is_wanted: impl Fn(&ClosedName) -> bool) -> io::Result<()> {
         let closed = self.folders.path(State::Closed);
         for name in names(&closed)? {
-            if name.parse().is_ok_and(|name| is_wanted(&name)) {
+            if let Some(list) = name.parse().ok().filter(&is_wanted) {
                 let folder = closed.join(name);
+                self.complete_moves(&list.running, &folder)?;
                 for id in tasks(&folder)? {
                     self.settle(&folder, id)?;
                 }
                 remove_list(&folder);
             }
+        }
+        Ok(())
+    }
+
+    /// Completes the moves of a server that was killed while it reopened a list: what has been moved of a task is in `closed`, the rest
+    /// still in `running/`.
+    fn complete_moves(&self, list: &RunningName, closed: &Path) -> io::Result<()> {
+        if self.may_exist {
+            let running = self.folders.path(State::Running).join(list.to_string());
+            let moved = tasks_with(closed, OUT)?;
+            let mut left = moved.into_iter().filter(|id| running.join(file_name(*id, TASK)).symlink_metadata().is_ok());
+            left.try_for_each(|id| move_task(&running, closed, id))?;
         }
         Ok(())
     }

@@ -272,6 +272,11 @@ fn a_start_goes_on_with_every_move_that_was_begun() {
     put(format!("{running}/7_0.task"), &torn[..torn.len() - 3]);
     put(format!("{running}/7_0.out"), "half");
     put(format!("{running}/7_0.err"), "half");
+    // Its list was being reopened, and its outputs had been moved to those of the ended tasks.
+    put(format!("{running}/8_0.task"), &ran("8_0", 3));
+    put(format!("{running}/8_0.err"), "bad");
+    fs::create_dir_all(sandbox.path("closed/1448978609_w_1448978619_1448978629")).unwrap();
+    put("closed/1448978609_w_1448978619_1448978629/8_0.out".into(), "8");
     let server = sandbox.server();
     let _worker = sandbox.worker("w", &server);
     let ends = [
@@ -284,6 +289,8 @@ fn a_start_goes_on_with_every_move_that_was_begun() {
         ("5_1", "completed_archive", "5\n"),
         ("6_1", "completed_archive", "6\n"),
         ("7_0", "completed_archive", "7\n"),
+        ("8_0", "failed_archive", "8"),
+        ("8_1", "completed_archive", ""),
     ];
     for (id, state, out) in ends {
         assert_eq!(sandbox.ended(id), state, "{id}");

@@ -30,7 +30,10 @@ mod tests {
 
     fn found() -> Vec<(&'static str, Finding)> {
         vec![
-            ("configuration", Finding::good("/home/u/.local/state/llts/config.toml: 2 settings differ from their defaults")),
+            (
+                "configuration",
+                Finding::good("/home/u/.local/state/llts/config.toml: 2 settings differ from their defaults"),
+            ),
             (
                 "ports",
                 Finding::note(
