@@ -241,28 +241,28 @@ checks_find! {
     the_checks_find_lost_rows: LostRow from 2, "is lost";
     the_checks_find_old_rounds_taken_for_new_ones: OldRoundAsNew from 16, "is that of another run";
     the_checks_find_a_store_that_lies: LyingStore from 0, "is accepted before it is stored";
-    the_checks_find_runs_before_their_key_is_stored: LyingStore from 31, "has a key and runs before it is stored";
+    the_checks_find_runs_before_their_key_is_stored: LyingStore from 36, "has a key and runs before it is stored";
     the_checks_find_numbers_that_repeat: UsedNumbers from 0, "comes after";
-    the_checks_find_forgotten_progress: ForgottenProgress from 62, "it goes back";
+    the_checks_find_forgotten_progress: ForgottenProgress from 85, "it goes back";
     the_checks_find_hasty_agents: HastyAgents from 0, "takes too long";
     the_checks_find_double_pushes: DoublePush from 0, "comes after";
     the_checks_find_double_jobs: DoubleJob from 0, "runs at";
-    the_checks_find_forgotten_kills: ForgottenKill from 20, "kill";
+    the_checks_find_forgotten_kills: ForgottenKill from 50, "kill";
     the_checks_find_forgotten_gates: ForgottenGates from 89, "beyond gate";
-    the_checks_find_forgotten_drains: ForgottenDrains from 46, "goes to the drained agent";
+    the_checks_find_forgotten_drains: ForgottenDrains from 52, "goes to the drained agent";
     the_checks_find_forgotten_counts: ForgottenCounts from 5, "of TASK";
     the_checks_find_early_starts: EarlyStart from 4, "starts before __START_AFTER__";
     the_checks_find_turned_priorities: TurnedPriorities from 0, "starts before its turn";
     the_checks_find_new_keys: NewKeys from 1, "has made two tasks";
     the_checks_find_deaf_receivers: DeafReceiver from 1, "not done in time";
-    the_checks_find_modest_lists: ModestLists from 100, "runs at";
+    the_checks_find_modest_lists: ModestLists from 230, "runs at";
     the_checks_find_runs_without_end: EndlessRuns from 76, "which is void or over";
     the_checks_find_agents_that_do_not_tell: UntoldTools from 1_053, "has for long";
     the_checks_find_exclusive_rounds_that_overlap: NoGuards from 1_315, "the exclusive";
     the_checks_find_leases_that_are_forgotten: ForgottenLeases from 1_315, "the exclusive";
-    the_checks_find_two_leaders: TwoLeaders from 136, "goes to the history twice";
+    the_checks_find_two_leaders: TwoLeaders from 608, "goes to the history twice";
     the_checks_find_leaders_without_doubt: SureLeaders from 37, "no task";
-    the_checks_find_lists_that_are_forgotten: ForgottenLists from 37_420, "beyond gate";
+    the_checks_find_lists_that_are_forgotten: ForgottenLists from 37_426, "beyond gate";
 }
 
 #[expect(clippy::print_stdout, reason = "the number for the row")]
