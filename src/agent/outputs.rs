@@ -20,7 +20,7 @@ mod folder;
 mod keeping;
 mod reading;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -47,14 +47,6 @@ const FOLLOWED_BYTES: u64 = 64 << 20;
 
 /// Minimum bytes that are freed by one call.
 const TRIM_BYTES_MIN: u64 = 16 << 20;
-
-/// How far the middle of an output was dropped.
-#[derive(Debug)]
-struct Trimmed {
-    stream: Stream,
-    /// The offset of the first byte behind the dropped ones, which begin behind the kept ones.
-    to: Arc<AtomicU64>,
-}
 
 /// The limits of an agent.
 #[derive(Clone, Copy, Debug)]
@@ -88,7 +80,7 @@ pub struct Outputs {
     /// Changes when the files of a run may be given to the next one.
     run: Arc<AtomicU64>,
     /// The outputs of the present run whose middle was dropped.
-    trimmed: Vec<Trimmed>,
+    trimmed: BTreeMap<Stream, Arc<AtomicU64>>,
     /// Whether the file system can free the middle of a file, as far as is known.
     can_trim: bool,
     /// Outputs that could not be kept, with the reason.
@@ -133,8 +125,16 @@ impl Outputs {
             let outcome = reading.read(&job);
             done((job.wanted, outcome));
         })?;
-        let outputs =
-            Self { limits, folder, keeper, reader, run, trimmed: Vec::new(), can_trim: true, lost: VecDeque::new() };
+        let outputs = Self {
+            limits,
+            folder,
+            keeper,
+            reader,
+            run,
+            trimmed: BTreeMap::new(),
+            can_trim: true,
+            lost: VecDeque::new(),
+        };
         for output in outputs.folder.unfinished() {
             outputs.keeper.give(output);
         }
@@ -185,13 +185,7 @@ impl Outputs {
     }
 
     fn trimmed_to(&mut self, stream: Stream) -> Arc<AtomicU64> {
-        let known = self.trimmed.iter().find(|of| of.stream == stream);
-        let to = known.map(|of| Arc::clone(&of.to));
-        to.unwrap_or_else(|| {
-            let to = Arc::new(AtomicU64::new(0));
-            self.trimmed.push(Trimmed { stream, to: Arc::clone(&to) });
-            to
-        })
+        Arc::clone(self.trimmed.entry(stream).or_default())
     }
 
     /// Reads a part of the output of a run that has its files open, or of an earlier run. The result comes by

@@ -39,6 +39,7 @@ use api::tools::RUN_SCRIPT;
 use api::tools::archive::Limits;
 use api::tools::scratch::{Scratch, remove_abandoned};
 use base::{AllowedSources, Source, SourceScheme, ToolName};
+use proc::files::file_digest::digest_at;
 use proc::process::{Brand, Environment};
 use proc::readable;
 
@@ -332,8 +333,8 @@ impl Programs {
             }
             SourceScheme::Rsync => {
                 rsync::fetch(source.rsync_path(), &path, bytes_max, &self.timeouts, options)?;
-                let digest = File::open(&path).and_then(|mut file| Digest::of_file(&mut file)).map_err(failed)?;
-                Ok(Answer::New(Validators::default(), digest))
+                let digest = digest_at(&path).map_err(failed)?;
+                Ok(Answer::New(Validators::default(), Digest::of(digest)))
             }
         }
     }

@@ -213,10 +213,13 @@ impl<'a> Output<'a> {
     /// Whether the agent with these bytes may come back.
     fn is_waited_for(&mut self, part: &OutputView) -> bool {
         let is_absent = part.missing().is_some_and(|why| why.ends_with(ABSENT)) && !self.is_cut;
-        is_absent && {
-            let now = clock::now().mono;
-            now < *self.until.get_or_insert(now + self.patience)
+        if !is_absent {
+            // The next absence is another one.
+            self.until = None;
+            return false;
         }
+        let now = clock::now().mono;
+        now < *self.until.get_or_insert(now + self.patience)
     }
 
     fn ask(&self, offset: u64, limit: Option<u64>) -> Result<OutputView, ClientError> {

@@ -72,19 +72,23 @@ impl Client {
     /// Submits tasks, and returns when all are accepted. They travel in frames of up to 250.
     ///
     /// # Errors
-    /// As [`Self::submit`]. The tasks of a frame are accepted all or not at all; those of the frames before it have been accepted.
+    /// As [`Self::submit`]. The tasks of a frame are accepted all or not at all; those of the frames before it have been accepted. A
+    /// number in a refusal or a warning counts the tasks of its frame.
     pub fn submit_many(&self, submissions: &[Submission]) -> Result<SubmittedMany, ClientError> {
         let mut all = SubmittedMany::default();
-        let mut rest: Vec<Submission> = submissions.iter().map(|submission| self.prepared(submission)).collect();
+        let prepared: Vec<Submission> = submissions.iter().map(|submission| self.prepared(submission)).collect();
+        let (mut rest, mut warnings) = (&*prepared, Vec::new());
         while !rest.is_empty() {
-            let next = rest.split_off(frame_len(&rest));
-            let answer = self.ask_repeatably(&submit_many(&rest, &Fields::new()))?;
-            let duplicates = answer.duplicates.into_iter().filter(|at| rest.get(*at).is_some_and(|task| !is_own(task)));
+            let (frame, next) = rest.split_at(frame_len(rest));
+            let answer = self.ask_repeatably(&submit_many(frame, &Fields::new()))?;
+            let duplicates =
+                answer.duplicates.into_iter().filter(|at| frame.get(*at).is_some_and(|task| !is_own(task)));
             all.duplicates.extend(duplicates.map(|at| at + all.ids.len()));
             all.ids.extend(answer.ids);
-            all.warning = all.warning.or(answer.warning);
+            warnings.extend(answer.warning);
             rest = next;
         }
+        all.warning = Some(warnings.join("; ")).filter(|said| !said.is_empty());
         Ok(all)
     }
 

@@ -11,7 +11,7 @@ use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, flock, mkdirat, ope
 use rustix::io::{Errno, retry_on_intr};
 
 use super::Lifetime;
-use base::{AgentId, OutputId, Stream};
+use base::{AgentId, OutputId, Stream, TaskId};
 use proc::files::removal;
 
 /// The folder of all agents, in AGENT_WORK_DIR.
@@ -96,7 +96,7 @@ impl Folder {
 
     /// The folder of an agent that does not run, for outputs that it has left elsewhere. `None` if no later agent can reach it.
     pub(super) fn of_killed(work: BorrowedFd<'_>, agent: &str) -> io::Result<Option<OfKilled>> {
-        if agent.starts_with(ONE_LIFE) {
+        if is_of_one_life(agent) {
             return Ok(None);
         }
         make_folder(work, OUTPUTS)?;
@@ -189,8 +189,14 @@ impl Folder {
         Form::COMPRESSED.into_iter().find_map(|form| entry(folder, named(output, form.end())))
     }
 
-    /// All kept files.
-    pub(super) fn entries(&self) -> Vec<Entry> {
+    /// The kept files. What a run has left is none of them before it is compressed.
+    pub(super) fn kept(&self) -> Vec<Entry> {
+        let is_kept = |(_, name, _): &Entry| name.rsplit_once('.').is_some_and(|(_, end)| end == WHOLE);
+        self.entries().into_iter().filter(is_kept).collect()
+    }
+
+    /// All files.
+    fn entries(&self) -> Vec<Entry> {
         self.get().map(|folder| entries(folder).unwrap_or_default()).unwrap_or_default()
     }
 
@@ -219,7 +225,7 @@ impl Folder {
             if flock(&other, FlockOperation::NonBlockingLockExclusive).is_err() {
                 continue;
             }
-            let is_of_one_life = name.starts_with(ONE_LIFE);
+            let is_of_one_life = is_of_one_life(&name);
             for (written, file, _) in entries(other.as_fd()).unwrap_or_default() {
                 if is_of_one_life || written < before {
                     let _ = unlinkat(&other, file, AtFlags::empty());
@@ -242,8 +248,11 @@ impl Folder {
     }
 }
 
-/// The beginning of the names that agents choose themselves.
-const ONE_LIFE: &str = "AGENT_";
+/// Whether an agent has chosen this name itself, for one life: such a name has the form of the id of a task. A person may begin a name
+/// that lasts with the same letters.
+fn is_of_one_life(agent: &str) -> bool {
+    agent.strip_prefix("AGENT_").is_some_and(|rest| format!("TASK_{rest}").parse::<TaskId>().is_ok())
+}
 
 /// Waits for the lock of the folder of all agents, which lasts until the descriptor is closed. Under it a folder of one agent is made and locked, or
 /// found without a lock and removed: otherwise one agent could remove the folder that another one has just made.
@@ -335,6 +344,35 @@ mod tests {
                 });
             }
         });
+    }
+
+    #[test]
+    fn an_output_counts_from_its_compression_on() {
+        let work = tempfile::tempdir().unwrap();
+        let folder = Folder::of(work.path(), &AgentId::new("a").unwrap(), Lifetime::Lasting);
+        let kept = folder.make().unwrap();
+        for name in
+            ["t.0.stdout.zst", "t.0.stderr.cut.zst", "t.1.stdout.killed.zst", "t.2.stdout.raw", "t.2.stderr.killed"]
+        {
+            openat(kept, name, OFlags::WRONLY | OFlags::CREATE, Mode::RUSR).unwrap();
+        }
+        let mut names: Vec<String> = folder.kept().into_iter().map(|(_, name, _)| name).collect();
+        names.sort();
+        assert_eq!(names, ["t.0.stderr.cut.zst", "t.0.stdout.zst", "t.1.stdout.killed.zst"]);
+    }
+
+    #[test]
+    fn a_name_that_a_person_gave_comes_again() {
+        let work = tempfile::tempdir().unwrap();
+        let left = ["AGENT_7", "AGENT_1480000000.120000_AZazA"].map(|name| work.path().join(OUTPUTS).join(name));
+        for folder in &left {
+            std::fs::create_dir_all(folder).unwrap();
+            std::fs::write(folder.join("t.0.stdout.zst"), "").unwrap();
+        }
+        let own = Folder::of(work.path(), &AgentId::new("a").unwrap(), Lifetime::Lasting);
+        own.make().unwrap();
+        own.tidy_others(0);
+        assert_eq!(left.map(|folder| folder.exists()), [true, false]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{self, Read, Write as _};
+use std::io::{self, BufReader, Read as _};
 use std::sync::Arc;
 
 use zeekstd::{EncodeOptions, FrameSizePolicy};
@@ -82,7 +82,7 @@ impl Keeping {
         if self.kept.is_none() {
             self.folder.tidy_others(before);
         }
-        let kept = self.kept.get_or_insert_with(|| Kept::of(self.folder.entries()));
+        let kept = self.kept.get_or_insert_with(|| Kept::of(self.folder.kept()));
         if let Some(entry) = self.folder.entry(output) {
             kept.insert(entry);
         }
@@ -122,17 +122,7 @@ fn copy_compressed(from: &File, bytes_max: u64, to: File) -> io::Result<()> {
         .checksum_flag(true)
         .compression_level(LEVEL);
     let mut encoder = options.into_encoder(to).map_err(io::Error::other)?;
-    let mut from = from.take(bytes_max);
-    let mut buffer = vec![0; COPY_BYTES];
-    loop {
-        let read = match from.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(read) => read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
-        encoder.write_all(buffer.get(..read).unwrap_or_default())?;
-    }
+    io::copy(&mut BufReader::with_capacity(COPY_BYTES, from.take(bytes_max)), &mut encoder)?;
     encoder.finish().map_err(io::Error::other)?;
     Ok(())
 }

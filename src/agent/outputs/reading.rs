@@ -2,7 +2,7 @@
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read as _};
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,6 +11,7 @@ use zeekstd::Decoder;
 use super::folder::{Folder, Form};
 use api::wire::requests::serve::{Gap, Part, Wanted};
 use base::{OutputId, Wall, counted};
+use proc::files::file_part::read_part;
 
 /// The largest part, even if a controller wants more.
 const PART_BYTES_MAX: u64 = 16 << 20;
@@ -151,18 +152,7 @@ fn why_cut(form: Form, kept: u64) -> Option<String> {
 
 /// Reads until the limit or the end of a file of this size.
 fn read_at(file: &File, offset: u64, limit: usize, size: u64) -> io::Result<Vec<u8>> {
-    let left = usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX);
-    let mut data = vec![0; limit.min(left)];
-    let mut length = 0;
-    while let Some(rest) = data.get_mut(length..).filter(|rest| !rest.is_empty()) {
-        match file.read_at(rest, offset + length as u64) {
-            Ok(0) => break,
-            Ok(read) => length += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    data.truncate(length);
+    let data = read_part(file, offset, size.saturating_sub(offset).min(limit as u64))?;
     Ok(whole_text(data, offset, size))
 }
 

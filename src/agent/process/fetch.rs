@@ -51,6 +51,12 @@ use zmtp::sockets::{Outcome, Requester};
 /// Fetches of one version whose bytes are wrong.
 const ATTEMPTS: usize = 3;
 
+/// The ending of the name of the first bytes of a version.
+const PART: &str = "part";
+
+/// Seconds for which the first bytes of a version wait for the rest.
+const PART_AGE_MAX: i64 = 86_400;
+
 /// The longest wait for a part. A request that is lost with its connection is sent again on the next one.
 const PART_WAIT: Duration = Duration::from_secs(5);
 
@@ -129,7 +135,7 @@ impl Fetcher {
         if self.dir.join(digest.to_string()).exists() || self.is_in_store(digest) {
             return Ok(());
         }
-        let part = self.dir.join(format!("{digest}.part"));
+        let part = self.dir.join(format!("{digest}.{PART}"));
         let failed = |cause: io::Error| ToolError::io("write", &part, cause);
         let Some(file) = self.lock(&part, digest, stop)? else { return Ok(()) };
         let mut connection = None;
@@ -276,15 +282,16 @@ impl Fetcher {
             let _ = sender.send(result.map(|()| file));
             ring.ring();
         })?;
+        // The order to stop may have come, and its ring been taken, before this wait.
         loop {
-            readable::wait([bell.as_fd(), self.stopped.as_fd()], None);
-            self.stopped.take();
             if stop.load(Ordering::Relaxed) {
                 return Ok(None);
             }
             if let Ok(result) = locked.try_recv() {
                 return Ok(Some(result?));
             }
+            readable::wait([bell.as_fd(), self.stopped.as_fd()], None);
+            self.stopped.take();
         }
     }
 
@@ -365,6 +372,7 @@ impl Fetcher {
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.dir)? {
             let entry = entry?;
+            remove_abandoned_part(&entry.path());
             let Some(digest) = entry.file_name().to_str().and_then(|name| name.parse::<ToolDigest>().ok()) else {
                 continue;
             };
@@ -378,11 +386,30 @@ impl Fetcher {
                 return Ok(());
             }
             if digest != *kept {
-                fs::remove_file(self.dir.join(digest.to_string()))?;
+                match fs::remove_file(self.dir.join(digest.to_string())) {
+                    // Another agent of the machine makes room, too.
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                    _ => {}
+                }
                 let _ = fs::remove_file(used_mark(&self.dir, &digest));
                 bytes -= size;
             }
         }
         Ok(())
+    }
+}
+
+/// Removes the first bytes of a version whose fetch was given up long ago. The lock shows that no agent of the machine fetches it.
+fn remove_abandoned_part(path: &Path) {
+    let is_old = |file: &File| {
+        let written = file.metadata().map_or(i64::MAX, |metadata| metadata.mtime());
+        written < i64::try_from(clock::now().wall.micros() / 1_000_000).unwrap_or_default() - PART_AGE_MAX
+    };
+    if path.extension().is_some_and(|ending| ending == PART)
+        && let Ok(file) = File::open(path)
+        && is_old(&file)
+        && flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
+    {
+        let _ = fs::remove_file(path);
     }
 }

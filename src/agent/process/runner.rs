@@ -303,12 +303,12 @@ impl Runner {
 
     /// A child has ended: run.sh, or an orphan that it left behind.
     pub(super) fn reap(&mut self, now: Now, slot: &mut Slot) {
+        self.reap_stays(slot);
+        self.tell_warm(slot);
         // A fetch may have started rsync, and waits for it itself.
         if self.run.as_ref().is_some_and(|run| run.dispatch.source.is_some() && !run.is_prepared) {
             return;
         }
-        self.reap_stays(slot);
-        self.tell_warm(slot);
         if self.run.as_ref().is_some_and(|run| run.staying.as_ref().is_some_and(|staying| !staying.has_ended())) {
             // Processes that the task leaves behind are looked for at its end.
             self.processes.reap_orphans();

@@ -85,8 +85,8 @@ impl Serving {
         };
         let Some((dispatch, dir)) = run.filter(is_wanted) else { return self.outputs.read(wanted, None) };
         let file = live(wanted.output.stream, dispatch, dir);
-        if let Some(file) = file.as_ref().filter(|file| size_of(file) > wanted.offset && wanted.limit > 0) {
-            return self.outputs.read(wanted, file.try_clone().ok());
+        if wanted.limit > 0 && file.as_ref().is_some_and(|file| size_of(file) > wanted.offset) {
+            return self.outputs.read(wanted, file);
         }
         if wanted.watch
             && let Err(error) = self.watch(wanted.output, file.as_ref(), dispatch, dir)

@@ -14,7 +14,7 @@ use super::record::{Digest, Validators};
 use super::redirect::{Checked, Hop};
 use super::{FetchOptions, SourceError, Timeouts};
 use api::wire::version;
-use base::{AllowedSources, Source};
+use base::{AllowedSources, Source, ToolDigest};
 use proc::tls_roots;
 
 /// Time limit for one address; a host that is up answers sooner.
@@ -107,7 +107,7 @@ pub(super) fn fetch(
         let unwritten = |error| SourceError::Io { action: "write", path: path.to_owned(), error };
         into.write_all(bytes).map_err(unwritten)?;
     }
-    Ok(Answer::New(validators, Digest::of(hasher)))
+    Ok(Answer::New(validators, Digest::of(ToolDigest::new(hasher.finalize().into()))))
 }
 
 /// The answer of the server to which the redirects lead.

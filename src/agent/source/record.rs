@@ -4,8 +4,8 @@ use std::path::Path;
 use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
+use base::ToolDigest;
 use proc::files::draft::{SHARED, replace};
 
 /// The validators of an answer of a server, by which the server recognises its own bytes.
@@ -30,31 +30,12 @@ impl Validators {
 pub(super) struct Digest(String);
 
 impl Digest {
-    pub(super) fn of(hasher: Sha256) -> Self {
-        Self(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    pub(super) fn of(digest: ToolDigest) -> Self {
+        Self(digest.to_string())
     }
 
     pub(super) fn as_str(&self) -> &str {
         &self.0
-    }
-
-    pub(super) fn of_file(file: &mut fs::File) -> io::Result<Self> {
-        let mut hasher = Sha256::new();
-        io::copy(file, &mut Hashing(&mut hasher))?;
-        Ok(Self::of(hasher))
-    }
-}
-
-struct Hashing<'a>(&'a mut Sha256);
-
-impl io::Write for Hashing<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.update(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 
@@ -63,9 +44,9 @@ impl io::Write for Hashing<'_> {
 pub(super) struct Record {
     /// The source, as the task names it.
     pub(super) source: String,
-    /// The checksum of the unpacked bytes.
-    pub(super) validators: Validators,
     /// The validators of these bytes.
+    pub(super) validators: Validators,
+    /// The checksum of the received bytes.
     pub(super) digest: Digest,
 }
 

@@ -39,7 +39,7 @@ impl Homes {
     /// When it cannot be moved; it is returned.
     pub fn adopt(&self, mut dir: TaskDir, of_task: &[&str]) -> Result<TaskDir, Box<(TaskDir, WorkspaceError)>> {
         let name = self.next.fetch_add(1, Ordering::Relaxed).to_string();
-        match renameat(&self.workspace.folder, &dir.name, &self.folder, &name) {
+        match self.workspace.accessible(|| renameat(&self.workspace.folder, &dir.name, &self.folder, &name)) {
             Ok(()) => {
                 dir.path = self.workspace.path.join(SPARE).join(&*self.name.to_string_lossy()).join(&name);
                 dir.name = name;

@@ -60,13 +60,10 @@ fn of_lost_run(record: &TaskRecord, end: RoundEnd, losses: u32) -> Verdict {
 }
 
 fn of_kill(record: &TaskRecord, kill: &Kill) -> Verdict {
-    match kill.cause {
-        KillCause::Client(_) | KillCause::ParentEnded(_) | KillCause::GraphEnds(_) | KillCause::Unstored => {
-            Verdict::End(Outcome::Killed)
+    match &kill.cause {
+        KillCause::TimedOut if record.counts.timeouts < record.policy.timeouts_max => {
+            Verdict::Again(RoundEnd::TimedOut)
         }
-        KillCause::Expired => Verdict::End(Outcome::Expired),
-        KillCause::Skipped(_) => Verdict::End(Outcome::Skipped),
-        KillCause::TimedOut if record.counts.timeouts >= record.policy.timeouts_max => Verdict::End(Outcome::TimedOut),
-        KillCause::TimedOut => Verdict::Again(RoundEnd::TimedOut),
+        cause => Verdict::End(cause.outcome()),
     }
 }
