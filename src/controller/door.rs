@@ -210,6 +210,11 @@ impl Doors {
         std::array::from_fn(|index| ready.get(index).copied().unwrap_or_default())
     }
 
+    /// As [`Self::wait`], by a controller that takes no requests any more.
+    pub fn wait_unheard(&mut self, now: Mono, deadline: Option<Mono>, fds: &[BorrowedFd<'_>]) {
+        self.zmtp.wait(now, deadline, fds);
+    }
+
     /// Number of open connections of the ports for requests.
     #[must_use]
     pub fn connections(&self) -> usize {

@@ -83,7 +83,7 @@ pub fn run(
     let mut signals = Signals::install(&[&own, Reload::signal().as_slice()].concat())?;
     trust::check(config, Part::Controller)?;
     let (lock, mut before) = succession::begin(&config.paths.state_dir, handover)?;
-    let Some(mut store) = leading::open(config, &mut signals)? else { return Ok(()) };
+    let Some(mut store) = leading::open(config, &mut signals, reload)? else { return Ok(()) };
     let descriptors = proc::limits::raise_descriptor_limit()?;
     let watchable = publish::prefix(kind::TASK_STATUS);
     let listener = before.take_http();

@@ -298,7 +298,7 @@ impl Session {
             if done.is_err() {
                 client.batch_execute("ROLLBACK").await?;
                 let is_there: bool = client.query_one(schema::HAS_VERSION, &[]).await?.get(0);
-                if is_there {
+                if is_there && client.query_one(schema::GET_VERSION, &[]).await?.get::<_, i32>(0) == version {
                     return Ok(());
                 }
             }

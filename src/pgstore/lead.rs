@@ -178,6 +178,10 @@ impl Session {
     /// [`CommitError`]
     pub fn commit(&mut self, batch: &Batch) -> Result<(), CommitError> {
         // Behind an answer that was lost, the row tells first; and once more if a late commit was faster.
+        let mut was_sent = false;
+        // A commit that was on its way when its connection broke may still be made.
+        let refused =
+            |why: String, was_sent| if was_sent { CommitError::Unknown(why) } else { CommitError::Later(why) };
         for attempt in 0..3 {
             let Some(mut known) = self.leads else {
                 return Err(CommitError::Deposed(format!(
@@ -196,19 +200,21 @@ impl Session {
                 }
                 Err(Asked::Failed(error)) if is_not_leading(&error) => self.doubt(),
                 Err(Asked::Failed(error)) if is_answer(&error) => {
-                    return Err(CommitError::Later(format!("{}: {}", self.place(), said(&error))));
+                    return Err(refused(format!("{}: {}", self.place(), said(&error)), was_sent));
                 }
                 // The server has closed the connection, as one does that restarts; another one tells.
-                Err(Asked::Failed(_)) if attempt == 0 => self.doubt(),
-                // Nothing was sent.
-                Err(Asked::Unconnected(error)) => return Err(CommitError::Later(error.to_string())),
+                Err(Asked::Failed(_)) if attempt == 0 => {
+                    was_sent = true;
+                    self.doubt();
+                }
+                Err(Asked::Unconnected(error)) => return Err(refused(error.to_string(), was_sent)),
                 Err(asked @ (Asked::Failed(_) | Asked::Silent(_))) => {
                     self.doubt();
                     return Err(CommitError::Unknown(self.explain(asked).to_string()));
                 }
             }
         }
-        Err(CommitError::Later(format!("{}: the row of the leader changes all the time", self.place())))
+        Err(refused(format!("{}: the row of the leader changes all the time", self.place()), was_sent))
     }
 
     fn doubt(&mut self) {
@@ -361,14 +367,16 @@ impl Session {
         Ok(rows.iter().map(|row| home_of(row.get(0)).to_owned()).collect())
     }
 
-    /// Ends the queue here, because a copy of it counts from now on: no controller leads it any more.
+    /// Ends the queue here, because a copy of it counts from now on: no controller leads it any more. `false` if another controller has
+    /// led it since it was read.
     ///
     /// # Errors
     /// When the server does not answer.
-    pub fn move_to(&mut self, place: &str) -> Result<(), Error> {
-        let Some(known) = self.leads.take() else { return Ok(()) };
+    pub fn move_to(&mut self, place: &str) -> Result<bool, Error> {
+        let Some(known) = self.leads.take() else { return Ok(false) };
         let epoch = i64::try_from(known.seen.epoch.number).unwrap_or(i64::MAX);
-        self.query(async |client| client.execute(schema::MOVE, &[&place, &epoch]).await).map(drop)
+        let moved = self.query(async |client| client.execute(schema::MOVE, &[&place, &epoch]).await)?;
+        Ok(moved > 0)
     }
 
     /// Whether the last question was answered, if with a refusal.

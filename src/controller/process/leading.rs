@@ -1,12 +1,14 @@
 //! A queue that controllers of several machines share: each waits until it leads, and commits often enough to stay the leader.
 
 use std::os::fd::AsFd as _;
-use std::path::Path;
 use std::time::Duration;
+
+use nix::sys::signal::Signal;
 
 use super::{ControllerError, Service};
 use crate::store::{FileStore, ServerStore, Store, StoreError};
 use api::config::{Config, StoreServer};
+use api::reload::Reload;
 use api::transport;
 use base::{Mono, Now};
 use proc::signals::Signals;
@@ -23,20 +25,20 @@ const RENEWALS: u32 = 4;
 ///
 /// # Errors
 /// When the store cannot be used.
-pub(super) fn open(config: &Config, signals: &mut Signals) -> Result<Option<Store>, ControllerError> {
+pub(super) fn open(config: &Config, signals: &mut Signals, reload: &Reload) -> Result<Option<Store>, ControllerError> {
     let state_dir = &config.paths.state_dir;
     match &config.store.server {
         None => Ok(Some(Store::File(Box::new(FileStore::open(state_dir, config.controller.durability)?)))),
-        Some(server) => Ok(lead(config, server, state_dir, signals)?.map(|store| Store::Server(Box::new(store)))),
+        Some(server) => Ok(lead(config, server, (signals, reload))?.map(|store| Store::Server(Box::new(store)))),
     }
 }
 
 fn lead(
     config: &Config,
     server: &StoreServer,
-    state_dir: &Path,
-    signals: &mut Signals,
+    (signals, reload): (&mut Signals, &Reload),
 ) -> Result<Option<ServerStore>, StoreError> {
+    let state_dir = &config.paths.state_dir;
     let mut store = ServerStore::open(server, state_dir)?;
     let address = transport::agent_endpoint(config);
     let mut told = None;
@@ -52,9 +54,15 @@ fn lead(
             Err(error) => return Err(error),
         }
         if readable::wait([signals.as_fd()], Some(LOOK_INTERVAL))[0] {
-            signals.read();
-            store.stand_by_no_more(state_dir);
-            return Ok(None);
+            let (reloads, ends): (Vec<Signal>, Vec<Signal>) =
+                signals.read().into_iter().partition(|signal| *signal == Signal::SIGHUP);
+            if !ends.is_empty() {
+                store.stand_by_no_more(state_dir);
+                return Ok(None);
+            }
+            if !reloads.is_empty() {
+                reload.reload(&config.log);
+            }
         }
     }
 }

@@ -110,7 +110,7 @@ impl Service {
     fn closing_turn(&mut self, until: Option<Mono>) -> Result<(), ControllerError> {
         let deadline = self.sequencer.poll_timeout().map(|(at, _)| at).into_iter().chain(until).min();
         let fds = [self.writer.as_fd(), self.documents.as_fd(), self.archives.as_fd(), self.history.as_fd()];
-        let [..] = self.doors.wait(clock::now().mono, deadline, fds);
+        self.doors.wait_unheard(clock::now().mono, deadline, &fds);
         let now = clock::now();
         self.take_documents(now);
         self.take_archives(now);

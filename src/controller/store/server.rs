@@ -238,7 +238,8 @@ impl ServerStore {
         let is_fresh = |(view, at): &(QueueView, Mono)| {
             now.since(*at) < LOOK_INTERVAL && view.standbys.len() == self.session.standby_count()
         };
-        if self.epoch.is_none() || self.looked.as_ref().is_some_and(is_fresh) {
+        let is_due = self.session.is_connected() && !self.looked.as_ref().is_some_and(is_fresh);
+        if self.epoch.is_none() || !is_due {
             return None;
         }
         let Queue { place, leader, standbys, survives } = self.queue().ok()?;

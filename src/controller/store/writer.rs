@@ -45,11 +45,16 @@ impl Writer {
     /// When descriptors or threads have run out.
     pub fn start(mut store: Store, mut history: Option<Feed>) -> io::Result<Self> {
         let (mut forgotten, queue) = (Vec::new(), store.take_change());
+        // Why the store takes nothing more, as far as only a commit of forgotten tasks has met it.
+        let mut broken = None;
         let thread = Background::start("store", move |order, done: &dyn Fn(Told)| {
             let mut records = match order {
                 Order::Commit(records) => records,
                 Order::Resign => return store.resign(),
             };
+            if let Some(error) = broken.take() {
+                return done(Told::Outcome(Err((error, records))));
+            }
             let kept = if history.is_some() { ends_of_forgotten(&records) } else { BTreeMap::new() };
             let is_kept = |record: &&Record| matches!(record, Record::Remove(task) if kept.contains_key(task));
             if let Some(history) = &mut history {
@@ -71,8 +76,10 @@ impl Writer {
             {
                 history.before_commit(&forgotten);
                 // If this fails, they are forgotten after the next commit. A controller that starts forgets them as well.
-                if store.commit(&forgotten).is_ok() {
-                    forgotten.clear();
+                match store.commit(&forgotten) {
+                    Ok(()) => forgotten.clear(),
+                    Err(error @ (CommitError::Fatal(_) | CommitError::Deposed(_))) => broken = Some(error),
+                    Err(CommitError::Later(_) | CommitError::Unknown(_)) => {}
                 }
             }
             store.tidy();

@@ -28,9 +28,16 @@ impl ServerStore {
     /// Ends this queue: from now on, its copy counts.
     ///
     /// # Errors
-    /// When the server does not answer.
+    /// When another controller has led the queue since it was copied, or the server does not answer.
     pub(in crate::store) fn move_to(&mut self, place: &str) -> Result<(), StoreError> {
-        Ok(self.session.move_to(place)?)
+        if self.session.move_to(place)? {
+            return Ok(());
+        }
+        Err(StoreError::Server(format!(
+            "another controller has led the queue in {} while it was copied, so the copy in {place} is not whole: remove the copy, end \
+             all controllers and standbys of the queue, and copy it again",
+            self.place()
+        )))
     }
 
     /// Fetches the archives and files that a folder lacks.
