@@ -6,8 +6,8 @@ use super::error::{ConfigError, Origin};
 use super::layers::{self, Setting, Settings};
 use super::{DEFAULTS, reader};
 
-/// Keys whose values are not shown.
-const SECRET: [&str; 2] = ["prompt.SECRET", "tdf.REDIS_URL"];
+/// The last part of each key whose value is not shown: a secret of its own, or a text with a password in it.
+const SECRET: [&str; 2] = ["SECRET", "REDIS_URL"];
 
 /// Text shown in place of a secret value.
 const HIDDEN: &str = "…";
@@ -98,7 +98,7 @@ impl Sources {
         let mut lines: Vec<String> = DEFAULTS.lines().map(str::to_owned).collect();
         for (key, line) in keys() {
             let Some(InForce { value, default, origin: Some(origin), .. }) = self.key(&key) else { continue };
-            let name = key.rsplit('.').next().unwrap_or(&key);
+            let name = last_part(&key);
             if let Some(text) = line.checked_sub(1).and_then(|index| lines.get_mut(index)) {
                 *text = format!("{name} = {value}  # {origin}; the default is {default}");
             }
@@ -109,11 +109,16 @@ impl Sources {
 
     fn key(&self, key: &str) -> Option<InForce<'_>> {
         let (key, Setting { value, origin, default }) = self.settings.get_key_value(key)?;
-        let is_hidden = SECRET.contains(&key.as_str()) && value != default;
+        let is_hidden = SECRET.contains(&last_part(key)) && value != default;
         let value = if is_hidden { toml::Value::String(HIDDEN.to_owned()) } else { value.to_toml() };
         let origin = (*origin != Origin::BuiltIn).then_some(origin);
         Some(InForce { key, value, default: default.to_toml(), origin })
     }
+}
+
+/// A key without its table.
+fn last_part(key: &str) -> &str {
+    key.rsplit_once('.').map_or(key, |(_, name)| name)
 }
 
 /// The keys of the built-in file, in its order, with their lines.

@@ -61,7 +61,7 @@ fn a_built_in_file_without_a_key_or_with_one_too_many_or_with_a_bad_value_is_ref
 #[test]
 fn what_is_in_force_is_told_with_where_it_was_said_and_is_a_configuration_itself() {
     let file = "LOG_LEVEL = \"debug\"\nPUSH_ALLOW = [\"::1/128\"]\n[task_defaults]\nMAX_LOSSES = 7\nTIMEOUT = 1.5\n\
-                [prompt]\nSECRET = \"hunter2\"\n";
+                [prompt]\nSECRET = \"hunter2\"\n[lists]\nSECRET = \"hunter2\"\n";
     let env = [("LLTS_CONTROLLER_REP_PORT".to_owned(), "25555".to_owned())];
     let settings = layers::overlay(DEFAULTS, Some((Path::new("my.toml"), file)), env).expect("valid").settings;
     let sources = Sources::new(Some(Path::new("my.toml")), settings.clone(), Vec::new());
@@ -71,6 +71,7 @@ fn what_is_in_force_is_told_with_where_it_was_said_and_is_a_configuration_itself
         "LOG_LEVEL = \"debug\"  # my.toml:1; the default is \"info\"",
         "MAX_LOSSES = 7  # my.toml:4; the default is 3",
         "SECRET = \"…\"  # my.toml:7; the default is \"\"",
+        "SECRET = \"…\"  # my.toml:9; the default is \"\"",
         "CONTROLLER_PUB_PORT = 15556",
     ] {
         assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
