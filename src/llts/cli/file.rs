@@ -21,7 +21,7 @@ use api::wire::{Code, task_files};
 use base::{FileName, FilePattern, TaskInput, in_quotes, os_text, words};
 use llts_client::{Client, ClientError};
 use proc::files::file_digest::digest_of_size;
-use term::exit::Failure;
+use term::exit::{self, Failure};
 
 /// The files of a task.
 #[derive(Args, Debug)]
@@ -152,10 +152,16 @@ pub(super) fn prepare(
         Err(Unsent::NotAllowed(_)) => {}
         sent => return sent.map(|()| None).map_err(Unsent::into_failure),
     }
-    if let Ok(submitted) = hand_over(client, submission) {
-        return Ok(Some(submitted));
+    let refused = match hand_over(client, submission) {
+        Ok(submitted) => return Ok(Some(submitted)),
+        Err(failure) if failure.exit == exit::NO_CONTROLLER => return Err(failure),
+        Err(failure) => failure,
+    };
+    match send(config, client, files) {
+        // The submit was refused for another reason than a lack of files, and that is the one to mend.
+        Err(Unsent::NotAllowed(_)) => Err(refused),
+        sent => sent.map(|()| None).map_err(Unsent::into_failure),
     }
-    send(config, client, files).map(|()| None).map_err(Unsent::into_failure)
 }
 
 /// Why a file was not sent.
