@@ -4,6 +4,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use api::config::{DEFAULTS, InForce};
+use base::path_text;
 use term::exit::Failure;
 use term::output::note;
 use term::session::Session;
@@ -36,7 +37,8 @@ pub(super) fn run(session: &mut Session, args: &ConfigArgs) -> Result<u8, Failur
         keys.retain(|key| key.origin.is_some());
     }
     if out.is_json() {
-        out.value(&json!({ "file": sources.file(), "keys": keys.iter().map(value).collect::<Vec<_>>() }));
+        let file = sources.file().map(path_text);
+        out.value(&json!({ "file": file, "keys": keys.iter().map(value).collect::<Vec<_>>() }));
     } else if args.defaults {
         out.text(DEFAULTS);
     } else if !args.diff {

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::invite::{self, InviteArgs, May};
-use base::AgentId;
+use base::{AgentId, path_text};
 use service::join::{KeysInWait, WaitError};
 use term::exit::{Failure, about_it};
 use term::session::Session;
@@ -123,7 +123,7 @@ fn new(session: &mut Session, files: &[PathBuf]) -> Result<u8, Failure> {
     for file in files {
         let (key, public_file) = curve_keys::create(file).map_err(Failure::failed)?;
         if session.out.is_json() {
-            values.push(json!({ "public_key": key.to_string(), "public_file": public_file, "secret_file": file }));
+            values.push(json!({ "public_key": key.to_string(), "public_file": path_text(&public_file), "secret_file": path_text(file) }));
         } else {
             session.out.line(format_args!("{key}  {}", public_file.display()));
         }

@@ -158,7 +158,7 @@ fn repair(out: &mut Output, state_dir: &Path, yes: bool) -> Result<(), Failure> 
             "tasks": salvage.tasks(),
             "unreadable": salvage.unreadable,
             "outdated": salvage.outdated,
-            "kept": kept,
+            "kept": path_text(&kept),
         }));
     } else {
         out.line(format_args!(

@@ -97,7 +97,7 @@ fn new(session: &mut Session, folder: &Path) -> Result<(), Failure> {
     let tool = tools::create(folder).map_err(Failure::failed)?;
     let script = folder.join(tools::RUN_SCRIPT);
     if session.out.is_json() {
-        session.out.value(&json!({ "tool": tool.as_str(), "script": script }));
+        session.out.value(&json!({ "tool": tool.as_str(), "script": path_text(&script) }));
     } else {
         session.out.line(script.display());
     }
@@ -144,7 +144,9 @@ fn pack(session: &mut Session, folder: &Path, out: Option<&Path>) -> Result<(), 
     let packed = tools::pack(folder, &archive, &Limits::from(&session.config.archive)).map_err(Failure::failed)?;
     if session.out.is_json() {
         let tools::Packed { bytes, entries, changed } = packed;
-        session.out.value(&json!({ "archive": archive, "bytes": bytes, "entries": entries, "changed": changed }));
+        session
+            .out
+            .value(&json!({ "archive": path_text(&archive), "bytes": bytes, "entries": entries, "changed": changed }));
     } else {
         let unchanged = if packed.changed { "" } else { " (unchanged)" };
         session.out.line(format_args!("{}{unchanged}", archive.display()));

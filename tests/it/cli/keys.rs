@@ -1,6 +1,8 @@
 //! `llts keys`, and a service that is secured with what it makes.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 
 use crate::cli::sandbox::{Sandbox, Start as _};
@@ -26,6 +28,10 @@ fn a_pair_is_made_once_and_its_secret_is_for_its_owner() {
     sandbox.llts("keys new nowhere/x.key").failed(1, "cannot write the key file nowhere/x.key");
     let made = sandbox.ok("keys new three.key --output wire").json();
     assert_eq!(made[0]["public_key"], read("three.key.pub").trim_end());
+    // The name is one of bytes that are no text.
+    let mut command = sandbox.command("keys new --output wire");
+    let made = command.arg(OsStr::from_bytes(b"\xff.key")).said().ok().json();
+    assert_eq!(made[0]["secret_file"], "%2E/%FF.key");
 }
 
 /// A mistake in the configuration is told as one, by every command that needs the keys.
