@@ -195,6 +195,10 @@ impl Map {
             Refused::NoRoom => {
                 if self.submits.put_back(frame) {
                     self.rests_until = Some(now + ROOM_PAUSE);
+                    // Nothing would hold or kill a task that is made after the end of the map has begun.
+                    if !self.ending.takes_items() {
+                        self.stop_submitting();
+                    }
                 }
             }
             Refused::ForGood => {

@@ -330,6 +330,19 @@ fn an_interrupt_waits_for_the_answers_to_submits() {
 }
 
 #[test]
+fn a_submit_without_room_is_not_sent_again_after_an_interrupt() {
+    let mut story = Story::new(Plan::default());
+    (1..=3).for_each(|number| story.map.handle_item(item(number)));
+    story.go_on();
+    story.map.handle_interrupt();
+    let (frame, tasks) = story.submitted.remove(0);
+    story.map.handle_refused(NOW, frame, Refused::NoRoom);
+    story.go_on_at(NOW + ROOM_PAUSE);
+    assert_eq!((story.submitted.len(), story.map.tally().left), (0, tasks.len() as u64));
+    assert_eq!(story.orders, [Effect::Hold, Effect::CountRunning]);
+}
+
+#[test]
 fn a_stopped_job_takes_no_more_lines() {
     let mut story = Story::new(Plan::default());
     story.map.handle_item(item(1));
