@@ -221,6 +221,17 @@ fn a_selection_means_the_same_to_every_command() {
     ] {
         assert_eq!(list(line).iter().collect::<Vec<_>>(), expected, "{line}");
     }
+    let letters = |id: &String| id.rsplit('_').next().unwrap_or_default().to_owned();
+    for (line, expected) in [
+        ("last:2", vec![&c, &b]),
+        ("last --outcome failed,succeeded", vec![&c]),
+        ("last:2 --sort submitted --reverse", vec![&b, &c]),
+        (&format!("last:2 {c} {c}"), vec![&c, &b]),
+    ] {
+        let shown = sandbox.ok(&format!("list {line} --columns id,state")).out;
+        let shown: Vec<_> = shown.lines().skip(1).filter_map(|line| line.split('\t').next()).collect();
+        assert_eq!(shown, expected.iter().map(|id| letters(id)).collect::<Vec<_>>(), "{line}");
+    }
     assert_eq!(ids(&sandbox.ok("query last:2 --output wire"), "__TASK_ID__"), [c.as_str(), &b]);
     assert_eq!(sandbox.ok("query --given-id g --output wire").json()["__TASK_ID__"], b.as_str());
     assert_eq!(sandbox.ok("query last --output wire").json()["__TASK_ID__"], c.as_str());
