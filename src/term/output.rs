@@ -234,6 +234,8 @@ impl Output {
         note(&failure.sentence);
         if self.is_json() {
             let sentence = hints::typed(&failure.sentence);
+            // A failure has one form, whatever the form of the command's results.
+            self.verb.clear();
             self.value(&json!({ "error": shortened(&sentence), "exit_code": failure.exit }));
         }
     }

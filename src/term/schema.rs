@@ -94,9 +94,7 @@ pub(crate) fn value(verb: &str, value: &Value) -> Value {
         Value::Object(members) if verb == "run" && members.contains_key("task_id") => {
             Map::from_iter([("task".to_owned(), Value::Object(members))])
         }
-        Value::Object(members)
-            if list.is_some_and(|(.., has_single)| *has_single) && !members.contains_key("error") =>
-        {
+        Value::Object(members) if list.is_some_and(|(.., has_single)| *has_single) => {
             Map::from_iter([(name.to_owned(), json!([members]))])
         }
         // The user has chosen the names in it.
@@ -276,7 +274,7 @@ mod tests {
         );
         assert_eq!(value("list", &json!({ "total": 0, "tasks": [] })), json!({"llts": 1, "total": 0, "tasks": []}));
         assert_eq!(
-            value("query", &json!({ "error": "no", "exit_code": 5 })),
+            value("", &json!({ "error": "no", "exit_code": 5 })),
             json!({"llts": 1, "error": "no", "exit_code": 5})
         );
         assert_eq!(value("stats", &json!({ "tasks": { "WAITING": 2 } })), json!({"llts": 1, "tasks": {"waiting": 2}}));

@@ -298,6 +298,7 @@ fn events_tell_changes_of_the_chosen_tasks() {
     eventually("an end is told", || {
         sandbox.ok("run --job other -- true");
         sandbox.ok("run --job seen -- true");
+        ("context rm x --output json", 1),
         told = fs::read_to_string(sandbox.path("events")).unwrap();
         told.contains("SUCCEEDED")
     });
