@@ -69,7 +69,7 @@ const MOMENTS: [&str; 3] = ["paused_until", "started", "since_time"];
 const PERIODS: [[&str; 2]; 3] = [["start", "end"], ["created", "until"], ["started", "ended"]];
 
 /// Commands whose answer is a list: the command, the name of the list, and whether a single object counts as a list of one.
-const LISTS: [(&str, &str, bool); 13] = [
+const LISTS: [(&str, &str, bool); 14] = [
     ("query", "tasks", true),
     ("explain", "tasks", true),
     ("kill", "tasks", false),
@@ -83,6 +83,7 @@ const LISTS: [(&str, &str, bool); 13] = [
     ("get", "files", false),
     ("keys", "keys", false),
     ("tool", "tools", false),
+    ("service", "units", false),
 ];
 
 /// The result of a command in this form.

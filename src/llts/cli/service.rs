@@ -9,11 +9,12 @@ use std::{fs, io};
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand};
 use nix::unistd::{Uid, User};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::host;
 use crate::cli::make_home;
 use api::transport;
+use base::path_text;
 use service::supervisor;
 use service::supervisor::AGENTS_MAX;
 use term::exit::{FAILED, Failure};
@@ -138,7 +139,7 @@ fn install(session: &mut Session, args: &InstallArgs) -> Result<u8, Failure> {
             commands.insert(0, useradd(user));
         }
         if session.out.is_json() {
-            session.out.value(&json!({ "path": path, "unit": unit.text(), "commands": commands }));
+            session.out.value(&json!({ "path": path_text(&path), "unit": unit.text(), "commands": commands }));
         } else {
             session.out.text(&format!("# {}\n{}", path.display(), unit.text()));
             commands.iter().for_each(|command| session.out.line(format_args!("# {}", command.join(" "))));
@@ -159,8 +160,12 @@ fn install(session: &mut Session, args: &InstallArgs) -> Result<u8, Failure> {
     write(&path, &unit.text())?;
     note(&format!("wrote {}", path.display()));
     carry_out(&commands)?;
-    let installed = format!("{} is installed; `llts service status` shows it", unit.name());
-    session.out.line(hints::typed(&installed));
+    if session.out.is_json() {
+        session.out.value(&json!({ "path": path_text(&path) }));
+    } else {
+        let installed = format!("{} is installed; `llts service status` shows it", unit.name());
+        session.out.line(hints::typed(&installed));
+    }
     Ok(0)
 }
 
@@ -241,7 +246,7 @@ fn status(out: &mut Output, manager: ManagerArgs) -> Result<u8, Failure> {
     if installed.is_empty() {
         return Err(none(manager)?);
     }
-    let mut code = 0;
+    let (mut code, mut values) = (0, Vec::new());
     for path in &installed {
         let mut state = "unknown: systemd does not manage this machine".to_owned();
         if Path::new(RUNNING).exists() {
@@ -255,10 +260,13 @@ fn status(out: &mut Output, manager: ManagerArgs) -> Result<u8, Failure> {
             code = FAILED;
         }
         if out.is_json() {
-            out.json_line(json!({ "unit": path, "state": state }).to_string().as_bytes());
+            values.push(json!({ "unit": path_text(path), "state": state }));
         } else {
             out.line(format_args!("{}  {state}", path.display()));
         }
+    }
+    if out.is_json() {
+        out.value(&Value::Array(values));
     }
     Ok(code)
 }
@@ -274,10 +282,16 @@ fn remove(out: &mut Output, manager: ManagerArgs) -> Result<u8, Failure> {
         }
         let failed = |error: io::Error| Failure::failed(format!("cannot remove {}: {error}", path.display()));
         fs::remove_file(path).map_err(failed)?;
-        out.line(format_args!("removed {}", path.display()));
+        if !out.is_json() {
+            out.line(format_args!("removed {}", path.display()));
+        }
     }
     if Path::new(RUNNING).exists() {
         carry_out(&[manager.systemctl(&["daemon-reload"])])?;
+    }
+    if out.is_json() {
+        let removed: Vec<String> = installed.iter().map(|path| path_text(path)).collect();
+        out.value(&json!({ "removed": removed }));
     }
     Ok(0)
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::path::Path;
 use std::process::Stdio;
 
 use regex_lite::Regex;
@@ -248,6 +249,26 @@ fn single_objects_and_rows_have_a_definition() {
 }
 
 #[test]
+fn units_of_systemd_are_told_in_the_documented_form() {
+    let (schema, sandbox) = (Schema::read(), Sandbox::new());
+    let folder = sandbox.path("systemd/user");
+    fs::create_dir_all(&folder).unwrap();
+    let unit = folder.join("llts.service");
+    fs::write(&unit, "").unwrap();
+    let units = |line: &str| {
+        let mut command = sandbox.command(line);
+        let said = command.env("XDG_CONFIG_HOME", sandbox.path("")).said();
+        values(&schema, &said).remove(0)
+    };
+    let found = units("service status --user --output json");
+    assert_eq!(found["units"][0]["unit"], unit.display().to_string(), "{found}");
+    if !Path::new("/run/systemd/system").exists() {
+        let removed = units("service remove --user --output json");
+        assert_eq!(removed, json!({ "llts": 1, "removed": [unit.display().to_string()] }));
+    }
+}
+
+#[test]
 fn streams_are_json_lines() {
     let (schema, sandbox) = (Schema::read(), Sandbox::new());
     sandbox.ok("up 1");
@@ -277,6 +298,7 @@ fn errors_of_usage_are_json_too() {
         ("no-such-command --output=json", 2),
         ("logs --output json", 2),
         ("list --output json", 3),
+        ("context rm x --output json", 1),
         ("map --output json --no-such-option", 255),
     ] {
         let said = sandbox.llts(line);
@@ -298,7 +320,6 @@ fn events_tell_changes_of_the_chosen_tasks() {
     eventually("an end is told", || {
         sandbox.ok("run --job other -- true");
         sandbox.ok("run --job seen -- true");
-        ("context rm x --output json", 1),
         told = fs::read_to_string(sandbox.path("events")).unwrap();
         told.contains("SUCCEEDED")
     });
