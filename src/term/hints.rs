@@ -36,7 +36,7 @@ impl Options {
     pub fn insert(&self, message: &str) -> String {
         const PROGRAM: &str = "llts ";
         /// Texts before a command. Elsewhere the name of the program is part of a sentence.
-        const BEFORE: [&str; 4] = ["`", ": ", "  ", "&& "];
+        const BEFORE: [&str; 5] = ["`", ": ", "  ", "&& ", "| "];
         let mut typed = String::new();
         let mut rest = message;
         while let Some(at) = rest.find(PROGRAM) {

@@ -10,7 +10,7 @@ use api::wire::requests::explain::{Explanation, explain};
 use api::wire::requests::query::query;
 use term::exit::Failure;
 use term::output::Output;
-use term::times;
+use term::{hints, times};
 
 #[derive(Args, Debug)]
 #[command(mut_group("selection", |group| group.required(true)))]
@@ -39,7 +39,7 @@ pub(super) fn run(session: &mut Session, args: &ExplainArgs) -> Result<u8, Failu
 /// Plain text for programs: the state, the reason and the log.
 fn plainly(out: &mut Output, explanation: &Explanation) {
     out.line(format_args!("{}  {}", explanation.task(), explanation.status()));
-    out.line(times::readable(explanation.why()));
+    out.line(hints::typed(&times::readable(explanation.why())));
     out.line("");
     out.text(&times::readable(explanation.log()));
 }

@@ -229,7 +229,7 @@ fn table(facts: &Map<String, Value>) -> Table {
         table.row(["tasks", &counts(tasks)]);
     }
     if let Some(until) = facts.get("paused_until").and_then(Value::as_f64).and_then(Wall::from_unix_seconds) {
-        table.row(["paused", &times::paused(until)]);
+        table.row(["paused", &hints::typed(&times::paused(until))]);
     }
     table
 }

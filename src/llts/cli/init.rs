@@ -12,7 +12,7 @@ use serde_json::json;
 use api::config::Config;
 use api::home::Home;
 use api::tools;
-use base::path_text;
+use base::{path_text, quoted_path};
 use term::exit::Failure;
 use term::output::note;
 use term::session::Session;
@@ -119,7 +119,7 @@ pub(super) fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
 }
 
 fn tell(session: &mut Session, home: &Home, listen: Option<IpAddr>, key: Option<PublicKey>) {
-    let folder = home.folder().display();
+    let (folder, named) = (home.folder().display(), quoted_path(home.folder()));
     let out = &mut session.out;
     if out.is_json() {
         let key = key.map(|key| key.to_string());
@@ -127,14 +127,14 @@ fn tell(session: &mut Session, home: &Home, listen: Option<IpAddr>, key: Option<
             &json!({ "home": path_text(home.folder()), "listen": listen.map(|ip| ip.to_string()), "server_key": key }),
         );
     }
-    out.line(format_args!("{folder} is a home of llts; start its service with `llts --home {folder} up`"));
+    out.line(format_args!("{folder} is a home of llts; start its service with `llts --home {named} up`"));
     let (Some(ip), Some(key)) = (listen, key) else { return };
     out.text(&format!(
         "the public key of the controller is {key}
 for agents on another machine:
-  here:  llts --home {folder} keys invite --listen {ip}  (prints the next line, with an address and a token)
+  here:  llts --home {named} keys invite --listen {ip}  (prints the next line, with an address and a token)
   there: llts join ADDRESS --token=TOKEN  (hands over the key of that machine, and waits)
-  here:  llts --home {folder} keys accept NAME
+  here:  llts --home {named} keys accept NAME
   there: llts up --agents-only N
 "
     ));

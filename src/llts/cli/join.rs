@@ -9,7 +9,7 @@ use super::Session;
 use super::init::{make_folder, write_new};
 use api::tools;
 use api::wire::join::{Admission, Newcomer};
-use base::{AgentId, path_text, split_tcp};
+use base::{AgentId, path_text, quoted_path, split_tcp};
 use llts_client::configured;
 use proc::signals::{STOP, Signals};
 use service::join::{JoinError, Token, ask};
@@ -106,20 +106,24 @@ CURVE_SERVER_PUBLIC_KEY_FILE = \"keys/server.key.pub\"
 "
     );
     write_new(&config, &text)?;
-    let home = session.home.folder().to_owned();
-    if session.out.is_json() {
-        session.out.value(&json!({
-            "home": path_text(&home),
+    tell(session, &newcomer, may_command);
+    Ok(0)
+}
+
+fn tell(session: &mut Session, newcomer: &Newcomer, may_command: bool) {
+    let Session { home, out, .. } = session;
+    let home = home.folder();
+    if out.is_json() {
+        return out.value(&json!({
+            "home": path_text(home),
             "name": newcomer.name.as_str(),
             "key": newcomer.key.to_string(),
             "may_command": may_command,
         }));
-    } else {
-        let home = home.display();
-        session.out.line(format_args!("{home} has joined; start agents with `llts --home {home} up --agents-only N`"));
-        session.out.line(rights(&newcomer.name, may_command));
     }
-    Ok(0)
+    let (folder, named) = (home.display(), quoted_path(home));
+    out.line(format_args!("{folder} has joined; start agents with `llts --home {named} up --agents-only N`"));
+    out.line(rights(&newcomer.name, may_command));
 }
 
 /// A sentence about the rights of this machine, and its name at the controller.

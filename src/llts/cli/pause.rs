@@ -15,7 +15,7 @@ use base::Label;
 use term::exit::Failure;
 use term::session::Session;
 use term::when::Moment;
-use term::{times, when};
+use term::{hints, times, when};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -144,7 +144,8 @@ fn tell(session: &mut Session) -> Result<u8, Failure> {
     if session.out.is_json() {
         session.out.value(&json!({ "paused": until.is_some(), "paused_until": until.map(times::rfc3339) }));
     } else {
-        session.out.line(until.map_or_else(|| "tasks start again".to_owned(), times::paused));
+        let said = until.map_or_else(|| "tasks start again".to_owned(), times::paused);
+        session.out.line(hints::typed(&said));
     }
     Ok(0)
 }

@@ -10,6 +10,7 @@ use api::wire::version;
 use base::Wall;
 use term::exit;
 use term::exit::Failure;
+use term::hints;
 use term::output::to_value;
 use term::session::Session;
 use term::style::{FAINT, PLAIN, Screen};
@@ -56,7 +57,8 @@ fn without_service(session: &mut Session) {
         ("seq 1000 | llts map -- echo {}", "runs a command for each line"),
         ("llts up", "starts a service here; `llts --help` shows all commands"),
     ] {
-        screen.line([(PLAIN, format!("  {command:32}").as_str()), (FAINT, what)]);
+        let command = format!("  {command}");
+        screen.line([(PLAIN, format!("{:34}", hints::typed(&command)).as_str()), (FAINT, what)]);
     }
     session.out.screen(&screen);
 }

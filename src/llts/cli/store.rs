@@ -9,7 +9,7 @@ use super::change::confirm;
 use super::up::refuse_joined;
 use crate::backup::{self, Made, Restored};
 use api::wire::task;
-use base::{counted, path_text};
+use base::{counted, path_text, quoted_path};
 use controller::store;
 use controller::store::{Salvage, StoreError};
 use proc::clock;
@@ -204,18 +204,19 @@ fn restore(session: &mut Session, dir: &Path) -> Result<(), Failure> {
              into an empty schema with `llts store copy sqlite {server}`"
         ));
     }
-    let home = session.home.folder().display();
+    let home = session.home.folder();
     let out = &mut session.out;
     if out.is_json() {
-        out.value(&json!({ "home": path_text(session.home.folder()), "tasks": tasks, "files": files, "bytes": bytes, "made_at": times::rfc3339(made_at) }));
+        out.value(&json!({ "home": path_text(home), "tasks": tasks, "files": files, "bytes": bytes, "made_at": times::rfc3339(made_at) }));
     } else {
         out.line(format_args!(
-            "{home} has the {} of {}: {}, {bytes} bytes",
+            "{} has the {} of {}: {}, {bytes} bytes",
+            home.display(),
             counted(tasks, "task"),
             times::local(made_at),
             counted(files, "file"),
         ));
-        out.line(format_args!("start it with `llts --home {home} up`"));
+        out.line(format_args!("start it with `llts --home {} up`", quoted_path(home)));
     }
     Ok(())
 }

@@ -52,6 +52,12 @@ fn hints_repeat_the_options_that_name_the_home() {
     let user = User::new();
     let why = refused(&user, "--home below/new list", 3);
     assert!(why.ends_with("start one with `llts --home below/new up`\n"), "{why}");
+    let first = user.ok("elsewhere", "--home below/new status --alone").out;
+    assert!(first.contains("| llts --home below/new map -- echo {}"), "{first}");
+    let mut init = user.command("elsewhere", "init");
+    let made = init.arg("below/a b").said().ok();
+    let quoted = format!("`llts --home '{}' up`", user.path("elsewhere/below/a b").display());
+    assert!(made.out.contains(&quoted), "{made:?}");
 }
 
 #[test]

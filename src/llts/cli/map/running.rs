@@ -271,7 +271,7 @@ impl Running<'_> {
 
     /// The command that prints the outputs later, unless the service ends with this map.
     fn hint(&self, what: &str) -> String {
-        if self.place.is_hosted { String::new() } else { format!("; llts logs --job {} {what}", self.prepared.job) }
+        if self.place.is_hosted { String::new() } else { format!("; `llts logs --job {}` {what}", self.prepared.job) }
     }
 
     fn finish(mut self) -> Result<u8, Failure> {

@@ -112,10 +112,11 @@ fn ran(model: &Model) -> Option<Duration> {
 /// The reason, with the last line of stderr if that adds something.
 fn why(model: &Model) -> String {
     let reason = times::readable(model.explanation.why());
+    let reason = hints::typed(&reason);
     let last = model.task.stderr().lines().rev().map(str::trim).find(|line| !line.is_empty());
     match last.filter(|_| model.row.state().is_failure()) {
         Some(line) if !reason.contains(line) => format!("{reason}; last line of stderr: {line}"),
-        _ => reason,
+        _ => reason.into_owned(),
     }
 }
 
