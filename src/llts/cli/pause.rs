@@ -11,7 +11,7 @@ use super::gate::{self, CloseArgs};
 use super::hold;
 use super::selection::Selection;
 use api::wire::requests::{down, stats};
-use base::Label;
+use base::{Label, Wall};
 use term::exit::Failure;
 use term::session::Session;
 use term::when::Moment;
@@ -142,7 +142,7 @@ pub(super) fn resume_service(session: &mut Session) -> Result<u8, Failure> {
 fn tell(session: &mut Session) -> Result<u8, Failure> {
     let until = session.client()?.ask(&stats::service())?.paused_until();
     if session.out.is_json() {
-        session.out.value(&json!({ "paused": until.is_some(), "paused_until": until.map(times::rfc3339) }));
+        session.out.value(&json!({ "paused": until.is_some(), "paused_until": until.map(Wall::unix_seconds) }));
     } else {
         let said = until.map_or_else(|| "tasks start again".to_owned(), times::paused);
         session.out.line(hints::typed(&said));

@@ -192,7 +192,8 @@ impl Run<'_> {
                 session.out.fields(task.fields());
                 note_tails(task);
             }
-            return Ok(task.map(|task| (task, None)));
+            let failure = session.out.failure_of_write();
+            return Ok(task.map(|task| (task, failure)));
         }
         let soon = clock::now().mono + SHORT_RUN;
         let early = match self.wait(Some(soon))? {

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::process::Stdio;
 
 use crate::cli::sandbox::{Said, Sandbox, Start as _, eventually};
 
@@ -34,6 +35,16 @@ fn a_closed_reader_ends_the_command() {
 #[test]
 fn an_output_that_cannot_be_written_is_no_success() {
     let sandbox = Sandbox::up(1);
+    for (command, code) in [("run --output json -- true", 1), ("map --output json -- true", 255)] {
+        let said = shell(&sandbox, &format!("$LLTS {command} < /dev/null > /dev/full"));
+        assert_eq!(said.code, Some(code), "{command}: {said:?}");
+        assert!(said.err.contains("cannot write to stdout"), "{command}: {said:?}");
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut closed = sandbox.command(command);
+        let said = closed.stdin(Stdio::null()).stdout(writer).stderr(Stdio::piped()).start().said();
+        assert_eq!((said.code, said.err.as_str()), (Some(141), ""), "{command}: {said:?}");
+    }
     for command in ["seq 3", "sh -c 'seq 3; sleep 0.2; seq 3'"] {
         let said = shell(&sandbox, &format!("$LLTS run -- {command} > /dev/full"));
         assert_eq!(said.code, Some(1), "{command}: {said:?}");

@@ -298,6 +298,10 @@ impl Running<'_> {
         summary::show(&self.map, &self.prepared.job, self.kept(), self.refusal.is_some());
         if let Some(json) = &mut self.outputs.json {
             json.value(&summary::value(&self.map, &self.prepared.job));
+            if json.failure_of_write() == Some(io::ErrorKind::BrokenPipe) {
+                return Ok(exit::BROKEN_PIPE);
+            }
+            json.flushed()?;
         }
         if self.refusal.is_some() {
             return Ok(FAILED);
