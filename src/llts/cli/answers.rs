@@ -1,13 +1,13 @@
 //! The output of the commands that only query tasks: one answer, or a list of them.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::change::about;
 use super::selection::{Scope, Selection};
 use api::wire::client::Selector;
 use base::Fields;
 use llts_client::{Client, ClientError};
-use term::exit::Failure;
+use term::exit::{self, Failure};
 use term::output::{Output, note, to_value};
 use term::session::Session;
 
@@ -29,29 +29,37 @@ pub(super) fn each<Answer>(
     ask: impl Fn(&Selector) -> Result<Answer, ClientError>,
     shown: &Shown<Answer>,
 ) -> Result<u8, Failure> {
-    let mut answers = Vec::new();
+    let mut answers: Vec<Result<Answer, Value>> = Vec::new();
     let mut worst = 0;
     for (id, selector) in selectors(client, selection)? {
         match selector.and_then(|selector| ask(&selector).map_err(Failure::from)) {
-            Ok(answer) => answers.push(answer),
+            Ok(answer) => answers.push(Ok(answer)),
+            // The next task would fail as well.
+            Err(failure) if failure.exit == exit::NO_CONTROLLER => return Err(failure),
             Err(failure) => {
+                let value = json!({ "task": id, "error": failure.sentence });
                 let sentence = id.map_or_else(|| failure.sentence.clone(), |id| about(&id, &failure.sentence));
                 if selection.is_single() {
                     return Err(Failure { sentence, ..failure });
                 }
                 note(&sentence);
                 worst = worst.max(failure.exit);
+                answers.push(Err(value));
             }
         }
     }
     let out = &mut session.out;
     match answers.as_slice() {
-        [answer] if out.is_json() && selection.is_single() => out.fields((shown.fields)(answer)),
+        [Ok(answer)] if out.is_json() && selection.is_single() => out.fields((shown.fields)(answer)),
         all if out.is_json() => {
-            out.value(&Value::Array(all.iter().map(|answer| to_value((shown.fields)(answer))).collect()));
+            let value = |answer: &Result<Answer, Value>| match answer {
+                Ok(answer) => to_value((shown.fields)(answer)),
+                Err(value) => value.clone(),
+            };
+            out.value(&all.iter().map(value).collect());
         }
         all => {
-            for (number, answer) in all.iter().enumerate() {
+            for (number, answer) in all.iter().flatten().enumerate() {
                 if number > 0 {
                     out.line("");
                 }

@@ -14,7 +14,7 @@ use api::wire::task_files::kept_files;
 use base::{FileName, KeptFile, Outcome, ToolDigest, in_quotes, os_text, words};
 use llts_client::{Client, FileError};
 use proc::files::file_digest::digest_at;
-use term::exit::Failure;
+use term::exit::{self, Failure};
 use term::output::note;
 use term::session::Session;
 
@@ -72,6 +72,10 @@ pub(super) fn run(session: &mut Session, args: &GetArgs) -> Result<u8, Failure> 
             Err(unknown) => Err(unknown),
         };
         if let Err(failure) = got {
+            // The next task would fail as well.
+            if failure.exit == exit::NO_CONTROLLER {
+                return Err(failure);
+            }
             let is_named = failure.sentence.contains(&chosen.id);
             note(&if is_named { failure.sentence } else { format!("{}: {}", chosen.id, failure.sentence) });
             worst = worst.max(failure.exit);

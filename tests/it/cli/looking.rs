@@ -1,5 +1,7 @@
 //! The screens for people: short ids, the table of tasks, one task, and the whole service.
 
+use serde_json::json;
+
 use crate::cli::sandbox::{Sandbox, eventually};
 
 fn short(id: &str) -> &str {
@@ -29,6 +31,13 @@ fn the_letters_of_an_id_stand_for_the_task() {
         let said = sandbox.llts(&format!("{verb} abcde --output json"));
         let error = said.json().pointer(&format!("{place}/error")).cloned().unwrap_or_default();
         assert_eq!((said.code, error), (Some(5), "no task has the short id abcde".into()), "{verb}: {said:?}");
+    }
+    for verb in ["query", "explain"] {
+        let said = sandbox.llts(&format!("{verb} {id} abcde --output json"));
+        let tasks = said.json()["tasks"].clone();
+        assert_eq!((said.code, &tasks[0]["task_id"]), (Some(5), &id.as_str().into()), "{verb}: {said:?}");
+        let unknown = json!({ "task_id": "abcde", "error": "no task has the short id abcde" });
+        assert_eq!(tasks[1], unknown, "{verb}: {said:?}");
     }
     assert_eq!(sandbox.llts("list --state odd").code, Some(2));
 
