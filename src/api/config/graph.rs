@@ -1,10 +1,8 @@
 //! The limits of step graphs.
 
 use super::error::ConfigError;
-use super::reader::Reader;
+use super::reader::{GIB, Reader};
 use base::GraphLimits;
-
-const GIB: u64 = 1 << 30;
 
 /// Reads the limits of a graph.
 pub(super) fn read(reader: &mut Reader) -> Result<GraphLimits, ConfigError> {

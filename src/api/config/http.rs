@@ -6,12 +6,8 @@ use std::time::Duration;
 
 use super::error::ConfigError;
 use super::layers::Value;
-use super::reader::{Reader, bad};
+use super::reader::{GIB, HOUR, MIB, Reader, bad};
 use base::is_loopback;
-
-const MIB: u64 = 1 << 20;
-const GIB: u64 = 1 << 30;
-const HOUR: u64 = 3_600_000;
 
 /// When the controller opens the HTTP door.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,10 +6,7 @@ use std::time::Duration;
 
 use super::error::ConfigError;
 use super::prompt::{Secret, secret};
-use super::reader::Reader;
-
-const HOUR: u64 = 3_600_000;
-const DAY: u64 = 24 * HOUR;
+use super::reader::{DAY, HOUR, Reader};
 
 /// A message contains both outputs of a task, and the server may hold one message for each worker.
 const OUTPUT_BYTES_MAX: u64 = 64 << 20;

@@ -6,13 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::error::ConfigError;
-use super::reader::Reader;
+use super::reader::{DAY, GIB, HOUR, MIB, Reader};
 use base::is_loopback;
-
-const HOUR: u64 = 3_600_000;
-const DAY: u64 = 24 * HOUR;
-const MIB: u64 = 1 << 20;
-const GIB: u64 = 1 << 30;
 
 /// Shortest secret that cannot be guessed.
 const SECRET_BYTES_MIN: usize = 16;

@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use super::error::ConfigError;
-use super::reader::Reader;
-
-const DAY: u64 = 86_400_000;
+use super::reader::{DAY, Reader};
 
 /// The prompt worker, which runs a command for each prompt: `[prompt_worker]`.
 #[derive(Clone, Debug, PartialEq, Eq)]

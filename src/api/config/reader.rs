@@ -11,6 +11,15 @@ use super::error::{ConfigError, Origin, shown};
 use super::layers::{Setting, Settings, Value};
 use base::{Host, Label, Labels, Policy, SECONDS_MAX, path_of_text};
 
+/// An hour and a day in milliseconds: upper bounds for times that block something, and for times that block nothing.
+pub(super) const HOUR: u64 = 3_600_000;
+pub(super) const DAY: u64 = 24 * HOUR;
+
+pub(super) const MIB: u64 = 1 << 20;
+pub(super) const GIB: u64 = 1 << 30;
+/// More bytes than any machine has. The bound keeps sums within 64 bits.
+pub(super) const PIB: u64 = 1 << 50;
+
 /// Settings that have not been read yet.
 pub(super) struct Reader(Settings);
 

@@ -5,17 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::error::ConfigError;
-use super::reader::Reader;
+use super::reader::{DAY, GIB, HOUR, MIB, PIB, Reader};
+use crate::tools::Limits;
 use base::{AllowCommands, Host, Labels, is_loopback};
-
-/// An hour and a day in milliseconds: upper bounds for times that block something, and for times that block nothing.
-const HOUR: u64 = 3_600_000;
-const DAY: u64 = 24 * HOUR;
-
-const MIB: u64 = 1 << 20;
-const GIB: u64 = 1 << 30;
-/// More bytes than any machine has. The bound keeps sums within 64 bits.
-const PIB: u64 = 1 << 50;
 
 /// The point at which a stored task counts as durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

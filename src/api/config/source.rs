@@ -3,11 +3,8 @@
 use std::time::Duration;
 
 use super::error::ConfigError;
-use super::reader::Reader;
+use super::reader::{DAY, Reader};
 use base::{AllowedSources, SourceScheme};
-
-/// A day, in milliseconds. A longer time is most likely a mistake.
-const DAY: u64 = 86_400_000;
 
 /// How programs are fetched from their sources.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,10 +3,7 @@
 use std::time::Duration;
 
 use super::error::ConfigError;
-use super::reader::Reader;
-
-/// A day, in milliseconds. A longer time is most likely a mistake.
-const DAY: u64 = 86_400_000;
+use super::reader::{DAY, Reader};
 
 /// Redis does not accept longer texts.
 const OUTPUT_BYTES_MAX: u64 = 512 << 20;

@@ -3,10 +3,7 @@
 use std::time::Duration;
 
 use super::error::ConfigError;
-use super::reader::Reader;
-
-/// A day, in milliseconds.
-const DAY: u64 = 86_400_000;
+use super::reader::{DAY, Reader};
 
 /// The archives of tools that the controller holds and agents fetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
