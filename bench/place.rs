@@ -40,7 +40,7 @@ impl Place {
         let folder = std::path::absolute(std::env::temp_dir())
             .map(|base| base.join(format!("llts-bench-{}-{:016x}", std::process::id(), rand::random::<u64>())))
             .map_err(BenchError::io("find the folder for temporary files"))?;
-        let place = Self { folder, limits: Limits::from(&config.archive) };
+        let place = Self { folder, limits: config.archive.clone() };
         for path in [&place.folder, &place.tools(), &place.folder.join("sources")] {
             make(path)?;
         }

@@ -44,8 +44,7 @@ pub use network::{Exposure, LocalSocket, NetworkSection, key_variables};
 pub use prompt::{PromptSection, Secret, is_secret};
 pub use prompt_worker::PromptWorkerSection;
 pub use sections::{
-    AgentSection, ArchiveSection, ClientSection, ControllerSection, Durability, LimitsSection, PathsSection,
-    PushSection,
+    AgentSection, ClientSection, ControllerSection, Durability, LimitsSection, PathsSection, PushSection,
 };
 pub use service::{IdleStop, ServiceSection};
 pub use source::SourceSection;
@@ -61,6 +60,7 @@ pub use tools::ToolsSection;
 
 use reader::Reader;
 
+use crate::tools::Limits;
 use base::{GraphLimits, LogSection, is_loopback, path_of_text};
 
 /// The text of the built-in file: every key with its unit, its default and the reason for the default.
@@ -97,7 +97,7 @@ pub struct Config {
     /// The archives of tools that the controller holds and agents fetch.
     pub tools: ToolsSection,
     /// Limits of a tool's archive.
-    pub archive: ArchiveSection,
+    pub archive: Limits,
     /// The service as a whole.
     pub service: ServiceSection,
     /// Folders.
@@ -257,7 +257,7 @@ impl Config {
             agent: AgentSection::read(&mut reader)?,
             store: StoreSection::read(&mut reader)?,
             tools: ToolsSection::read(&mut reader)?,
-            archive: ArchiveSection::read(&mut reader)?,
+            archive: sections::archive(&mut reader)?,
             service: ServiceSection::read(&mut reader)?,
             paths: PathsSection::read(&mut reader)?,
             log: log::read(&mut reader)?,

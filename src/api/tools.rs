@@ -14,7 +14,6 @@ mod notice;
 pub mod pack;
 mod samples;
 pub mod scratch;
-mod section;
 pub mod unpacked;
 mod validation;
 

@@ -40,7 +40,6 @@ use super::metrics::Metrics;
 use super::store::{CommitError, Store, Writer};
 use api::config::Config;
 use api::reload::Reload;
-use api::tools::Limits;
 use api::transport;
 use api::trust;
 use api::trust::Part;
@@ -150,7 +149,7 @@ fn load(config: &Config, store: &mut Store, rules: &Rules) -> Result<(Stored, Ar
     let _lease = store.keep_lease()?;
     let mut stored = store.load(rules)?;
     let tools_dir = std::path::absolute(&config.paths.tools_dir)?;
-    let (limits, mirror) = (Limits::from(&config.archive), store.mirror(state_dir)?);
+    let (limits, mirror) = (config.archive.clone(), store.mirror(state_dir)?);
     let (archives, tools) = Archives::start(state_dir, &tools_dir, limits, config.tools.disk_reserve, mirror)?;
     stored.tools = tools;
     let (epoch, raised) = store.begin_epoch(state_dir, stored.epoch, clock::now().wall, rand::random())?;

@@ -35,7 +35,7 @@ use super::AgentError;
 use super::own_tools::OwnTools;
 use api::archives_dir::dir_in;
 use api::config::Config;
-use api::tools::{Limits, ToolCache, ToolError, used_mark};
+use api::tools::{ToolCache, ToolError, used_mark};
 use api::wire::agent;
 use api::wire::client::ReplyError;
 use api::wire::requests::tool::{ToolGet, read_part};
@@ -68,7 +68,7 @@ pub(super) fn tools(config: &Config, sender: Sender, tools_dir: PathBuf) -> Resu
     let state_dir = &config.paths.state_dir;
     let fetched = state_dir.join("fetched");
     let fetcher = Fetcher::new(config.clone(), sender, fetched.clone())?;
-    let (limits, bytes_max) = (Limits::from(&config.archive), config.agent.tool_cache_bytes_max);
+    let (limits, bytes_max) = (config.archive.clone(), config.agent.tool_cache_bytes_max);
     let cache = ToolCache::new(state_dir.join("tools"), tools_dir, limits, bytes_max)?;
     Ok((cache.with_fetched(fetched, dir_in(state_dir)), fetcher))
 }

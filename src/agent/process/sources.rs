@@ -108,7 +108,7 @@ impl SourceTools {
         let own = config.paths.state_dir.join(FOLDER);
         let root = own.join(PROGRAMS);
         DirBuilder::new().recursive(true).mode(0o700).create(&root)?;
-        let limits = Limits::from(&config.archive);
+        let limits = config.archive.clone();
         let timeouts = Timeouts { fetch: config.source.fetch_timeout, silence: config.source.silence_timeout };
         let programs =
             Programs::open((&root, &own), ProgramForm::Archives, limits.clone(), timeouts).map_err(io::Error::other)?;

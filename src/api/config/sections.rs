@@ -424,38 +424,19 @@ impl AgentSection {
     }
 }
 
-/// Limits of a tool's archive.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ArchiveSection {
-    /// Maximum packed bytes.
-    pub packed_bytes_max: u64,
-    /// Maximum unpacked bytes.
-    pub unpacked_bytes_max: u64,
-    /// Maximum number of entries.
-    pub entries_max: u64,
-    /// Maximum ratio of unpacked to packed bytes, beyond the first 16 MiB.
-    pub ratio_max: u64,
-    /// Maximum bytes of a path.
-    pub path_bytes_max: u64,
-    /// Maximum number of parts of a path.
-    pub depth_max: u64,
-    /// Time limit for unpacking.
-    pub timeout: Duration,
-}
-
-impl ArchiveSection {
-    pub(super) fn read(reader: &mut Reader) -> Result<Self, ConfigError> {
-        Ok(Self {
-            packed_bytes_max: reader.number("ARCHIVE_BYTES_MAX", 1..=PIB, "bytes")?,
-            unpacked_bytes_max: reader.number("UNPACKED_BYTES_MAX", 1..=PIB, "bytes")?,
-            entries_max: reader.number("ARCHIVE_ENTRIES_MAX", 1..=100_000_000, "entries")?,
-            ratio_max: reader.number("ARCHIVE_RATIO_MAX", 1..=1_000_000, "unpacked bytes per packed byte")?,
-            // Linux does not accept longer paths.
-            path_bytes_max: reader.number("ARCHIVE_PATH_BYTES_MAX", 1..=4096, "bytes")?,
-            depth_max: reader.number("ARCHIVE_DEPTH_MAX", 1..=2048, "folders")?,
-            timeout: reader.millis("UNPACK_TIMEOUT", 1..=DAY)?,
-        })
-    }
+/// Reads the limits of a tool's archive.
+pub(super) fn archive(reader: &mut Reader) -> Result<Limits, ConfigError> {
+    Ok(Limits {
+        packed_bytes: reader.number("ARCHIVE_BYTES_MAX", 1..=PIB, "bytes")?,
+        unpacked_bytes: reader.number("UNPACKED_BYTES_MAX", 1..=PIB, "bytes")?,
+        entries: reader.number("ARCHIVE_ENTRIES_MAX", 1..=100_000_000, "entries")?,
+        ratio: reader.number("ARCHIVE_RATIO_MAX", 1..=1_000_000, "unpacked bytes per packed byte")?,
+        ratio_free_bytes: Limits::RATIO_FREE_BYTES,
+        // Linux does not accept longer paths.
+        path_bytes: reader.number("ARCHIVE_PATH_BYTES_MAX", 1..=4096, "bytes")?,
+        depth: reader.number("ARCHIVE_DEPTH_MAX", 1..=2048, "folders")?,
+        timeout: reader.millis("UNPACK_TIMEOUT", 1..=DAY)?,
+    })
 }
 
 /// Folders; relative ones begin in the current folder, which is the home in every part of a service.

@@ -57,7 +57,7 @@ mod tests {
     fn each_archive_that_cannot_be_run_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path();
-        let limits = Limits::from(&api::config::Config::default().archive);
+        let limits = api::config::Config::default().archive;
         let tool = api::tools::create(&dir.join("sound")).unwrap();
         api::tools::pack(&dir.join("sound"), &dir.join(tool.archive_name()), &limits).unwrap();
         let whole = fs::read(dir.join(tool.archive_name())).unwrap();

@@ -12,7 +12,7 @@ use api::wire::requests::tool::ToolPut;
 use engine::{ConnectionId, FileRoom, Ticket, ToolOrder, ToolOutcome, Uploader, Written};
 
 pub(super) fn limits() -> Limits {
-    Limits::from(&api::config::Config::default().archive)
+    api::config::Config::default().archive
 }
 
 fn open(ground: &Path) -> ArchiveStore {

@@ -360,12 +360,11 @@ mod tests {
     use std::time::SystemTime;
 
     use super::*;
-    use api::tools::Limits;
 
     const ROOM: FileRoom = FileRoom { uploader: Uploader::Client, bytes: 1 << 40 };
 
     fn open(ground: &Path) -> ArchiveStore {
-        let limits = Limits::from(&api::config::Config::default().archive);
+        let limits = api::config::Config::default().archive;
         ArchiveStore::open(&ground.join("state"), ground.join("tools"), limits, 0, None).unwrap()
     }
 

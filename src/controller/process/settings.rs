@@ -104,7 +104,7 @@ pub(super) fn engine(config: &Config) -> Settings {
         stores_first: config.store.server.is_some(),
         tools: ToolSettings {
             keep: config.tools.keep,
-            archive_bytes_max: config.archive.packed_bytes_max,
+            archive_bytes_max: config.archive.packed_bytes,
             part_bytes: config.tools.part_bytes,
             parts_max: config.tools.parts_max,
             store_bytes_max: config.tools.store_bytes_max,

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use api::tools;
-use api::tools::{Limits, UnpackedSample};
+use api::tools::UnpackedSample;
 use base::{ToolName, path_text};
 use term::exit::Failure;
 use term::output::note;
@@ -123,7 +123,7 @@ fn samples(session: &mut Session, into: Option<&Path>) -> Result<(), Failure> {
 }
 
 fn check(session: &mut Session, path: &Path) -> Result<(), Failure> {
-    let checked = tools::check(path, &Limits::from(&session.config.archive)).map_err(Failure::failed)?;
+    let checked = tools::check(path, &session.config.archive).map_err(Failure::failed)?;
     checked.warnings.iter().for_each(|warning| note(warning));
     let tools::Checked { tool, entries, bytes, warnings } = checked;
     if session.out.is_json() {
@@ -141,7 +141,7 @@ fn pack(session: &mut Session, folder: &Path, out: Option<&Path>) -> Result<(), 
         Some(out) if out.to_string_lossy().ends_with(".tar.gz") => out.to_owned(),
         dir => archive_in(dir.unwrap_or(&paths.tools_dir), folder)?,
     };
-    let packed = tools::pack(folder, &archive, &Limits::from(&session.config.archive)).map_err(Failure::failed)?;
+    let packed = tools::pack(folder, &archive, &session.config.archive).map_err(Failure::failed)?;
     if session.out.is_json() {
         let tools::Packed { bytes, entries, changed } = packed;
         session

@@ -66,7 +66,7 @@ pub(crate) fn run(session: &Session, args: &WorkerArgs) -> Result<u8, Failure> {
     let max_losses = session.config.tdf.max_losses;
     let source = &session.config.source;
     let timeouts = Timeouts { fetch: source.fetch_timeout, silence: source.silence_timeout };
-    let limits = (&session.config.archive).into();
+    let limits = session.config.archive.clone();
     let work =
         Work { name, config, root, limits, timeouts, output_bytes_max: section.output_bytes_max, max_losses, settings };
     match worker::run(work, session.guard()?).map_err(failure)? {

@@ -137,6 +137,6 @@ pub(crate) fn pack_tool(folder: &Path, tools: &Path, name: &str, script: &str) {
     fs::create_dir_all(tools).unwrap();
     fs::write(source.join("run.sh"), format!("#!/bin/sh\n{script}\n")).unwrap();
     let out = tools.join(format!("{name}.tar.gz"));
-    let limits = api::tools::Limits::from(&api::config::Config::default().archive);
+    let limits = api::config::Config::default().archive;
     api::tools::pack(&source, &out, &limits).unwrap();
 }

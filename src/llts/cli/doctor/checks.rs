@@ -12,7 +12,6 @@ use super::super::{Session, info};
 use super::Finding;
 use api::config::Config;
 use api::home::Home;
-use api::tools::Limits;
 use api::transport;
 use api::trust;
 use api::trust::Part;
@@ -283,7 +282,7 @@ fn tools(session: &Session) -> Vec<Finding> {
             "let the user of the service read it",
         )];
     }
-    let defective = defective(&paths.tools_dir, &Limits::from(&session.config.archive), |_, _| false);
+    let defective = defective(&paths.tools_dir, &session.config.archive, |_, _| false);
     let of_all = match packed() {
         0 => Finding::note(
             format!("none is packed in {folder}; commands need none"),

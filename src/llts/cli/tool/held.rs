@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use super::super::Session;
 use super::super::caller::{caller, command_line};
 use api::config::Config;
-use api::tools::Limits;
 use api::wire::requests::tool;
 use api::wire::requests::tool::ToolRow;
 use api::wire::tool_manifest;
@@ -59,7 +58,7 @@ fn note_defective(session: &Session, rows: &[ToolRow]) {
         row.and_then(ToolRow::since).is_some_and(|since| since.micros() >= changed)
     };
     let Config { paths, archive, .. } = &session.config;
-    for one in defective(&paths.tools_dir, &Limits::from(archive), is_sound) {
+    for one in defective(&paths.tools_dir, archive, is_sound) {
         note(&format!("{}; {}", one.what(), Defective::REMEDY));
     }
 }

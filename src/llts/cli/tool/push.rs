@@ -9,7 +9,7 @@ use serde_json::json;
 use super::super::Session;
 use super::super::caller::{caller, command_line};
 use super::named;
-use api::tools::{Limits, PackedTool, packed};
+use api::tools::{PackedTool, packed};
 use api::wire::requests::tool;
 use api::wire::requests::tool::ToolPut;
 use base::{ToolDigest, ToolName};
@@ -27,8 +27,8 @@ const SETBACKS_MAX: usize = 100;
 
 pub(super) fn run(session: &mut Session, path: &Path, name: Option<&str>) -> Result<(), Failure> {
     let name = name.map(named).transpose()?;
-    let limits = Limits::from(&session.config.archive);
-    let PackedTool { tool, archive, warnings, .. } = &packed(path, name, &limits).map_err(Failure::failed)?;
+    let PackedTool { tool, archive, warnings, .. } =
+        &packed(path, name, &session.config.archive).map_err(Failure::failed)?;
     warnings.iter().for_each(|warning| note(warning));
     let unreadable = |error: std::io::Error| Failure::failed(format!("cannot read {}: {error}", archive.display()));
     let digest = digest_at(archive).map_err(unreadable)?;

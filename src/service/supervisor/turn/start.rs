@@ -408,11 +408,11 @@ fn pack_tools(config: &Config) -> Vec<String> {
     if let (false, Err(error)) = (dirs.is_empty(), tools::make_tools_dir(&config.paths.tools_dir)) {
         return vec![format!("cannot make {}: {error}", config.paths.tools_dir.display())];
     }
-    let limits = tools::Limits::from(&config.archive);
+    let limits = &config.archive;
     let mut warnings = Vec::new();
     for dir in dirs {
         let Some(name) = dir.file_name().map(|name| format!("{}.tar.gz", name.to_string_lossy())) else { continue };
-        match tools::pack(&dir, &config.paths.tools_dir.join(name), &limits) {
+        match tools::pack(&dir, &config.paths.tools_dir.join(name), limits) {
             Ok(packed) if packed.changed => log::info!("packed {}", dir.display()),
             Ok(_) => {}
             Err(error) => warnings.push(error.to_string()),
