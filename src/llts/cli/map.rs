@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::command::CommandArgs;
 use super::host::{HostArgs, at_controller};
 use super::parameter::os_argument;
-use super::policy::MapPolicyArgs;
+use super::policy::PolicyArgs;
 use crate::map::tally::Tally;
 use crate::map::template::Filling;
 use proc::signals::{STOP, Signals};
@@ -111,7 +111,7 @@ pub(super) struct MapArgs {
     #[command(flatten)]
     command: CommandArgs,
     #[command(flatten)]
-    policy: MapPolicyArgs,
+    policy: PolicyArgs<true>,
     #[command(flatten)]
     host: HostArgs,
 }

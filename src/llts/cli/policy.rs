@@ -16,49 +16,26 @@ A task ends as soon as one of its budgets is exceeded: --max-fails 2 allows thre
 runs again later and only uses up the budget of --max-defers. Options that are not given are taken from [task_defaults] of the \
 controller's configuration.";
 
-/// An option for each field of a policy.
+/// An option for each field of a policy. The budgets of failures of a map's tasks come from `--retries`: for a map, `--max-fails` is
+/// about the whole job.
 #[derive(Debug)]
-pub(super) struct PolicyArgs(pub(super) Vec<(&'static PolicyField, Scalar)>);
-
-impl Args for PolicyArgs {
-    fn augment_args(command: Command) -> Command {
-        let command = Policy::FIELDS.iter().fold(command, |command, field| command.arg(flag(field)));
-        command.mut_arg("PUSH_ACK", |flag| flag.requires("address"))
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
-
-impl FromArgMatches for PolicyArgs {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        let now = clock::now().wall;
-        let demands = Policy::FIELDS.iter().filter_map(|field| Some((field, demand(field, matches, now)?)));
-        Ok(Self(demands.collect()))
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
-    }
-}
-
-/// An option for each field of a map's tasks. Their budgets of failures come from `--retries`: for a map, `--max-fails` is about the
-/// whole job.
-#[derive(Debug)]
-pub(super) struct MapPolicyArgs(pub(super) Vec<(&'static PolicyField, Scalar)>);
+pub(super) struct PolicyArgs<const OF_A_MAP: bool>(pub(super) Vec<(&'static PolicyField, Scalar)>);
 
 /// The fields without an option in a map.
-const NOT_OF_A_MAP: [&str; 3] = ["MAX_FAILS", "MAX_TIMEOUTS", "PUSH_ACK"];
+const NOT_OF_A_MAP: [&str; 3] = ["MAX_FAILS", "MAX_TIMEOUTS", PUSH_ACK];
 
-fn of_a_map() -> impl Iterator<Item = &'static PolicyField> {
-    Policy::FIELDS.iter().filter(|field| !NOT_OF_A_MAP.contains(&field.name))
+/// An option that needs an address.
+const PUSH_ACK: &str = "PUSH_ACK";
+
+impl<const OF_A_MAP: bool> PolicyArgs<OF_A_MAP> {
+    fn fields() -> impl Iterator<Item = &'static PolicyField> {
+        Policy::FIELDS.iter().filter(|field| !(OF_A_MAP && NOT_OF_A_MAP.contains(&field.name)))
+    }
 }
 
-impl Args for MapPolicyArgs {
+impl<const OF_A_MAP: bool> Args for PolicyArgs<OF_A_MAP> {
     fn augment_args(command: Command) -> Command {
-        of_a_map().fold(command, |command, field| command.arg(flag(field)))
+        Self::fields().map(flag).fold(command, Command::arg)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -66,10 +43,10 @@ impl Args for MapPolicyArgs {
     }
 }
 
-impl FromArgMatches for MapPolicyArgs {
+impl<const OF_A_MAP: bool> FromArgMatches for PolicyArgs<OF_A_MAP> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
         let now = clock::now().wall;
-        Ok(Self(of_a_map().filter_map(|field| Some((field, demand(field, matches, now)?))).collect()))
+        Ok(Self(Self::fields().filter_map(|field| Some((field, demand(field, matches, now)?))).collect()))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
@@ -81,6 +58,7 @@ impl FromArgMatches for MapPolicyArgs {
 fn flag(field: &PolicyField) -> Arg {
     let long = field.name.to_ascii_lowercase().replace('_', "-");
     let flag = Arg::new(field.name).long(long).help(field.help).help_heading("Policy");
+    let flag = if field.name == PUSH_ACK { flag.requires("address") } else { flag };
     match field.slot {
         PolicySlot::Priority(_) => {
             let (least, most) = Policy::PRIORITIES.into_inner();

@@ -83,7 +83,7 @@ pub(super) struct TaskArgs {
     #[command(flatten)]
     relations: RelationArgs,
     #[command(flatten)]
-    policy: PolicyArgs,
+    policy: PolicyArgs<false>,
 }
 
 #[derive(Args, Debug)]
