@@ -4,16 +4,22 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use base::{Outcome, Phase, ShownState, words};
 
+/// Parses one of these words, in the meaning that `read` gives to it.
+pub fn one_of<Read: Clone + Send + Sync + 'static>(
+    words: impl Into<PossibleValuesParser>,
+    read: impl Fn(&str) -> Option<Read> + Clone + Send + Sync + 'static,
+) -> impl TypedValueParser<Value = Read> {
+    words.into().try_map(move |word| read(&word).ok_or_else(|| format!("{word} is none of them")))
+}
+
 /// Parses the word of a phase.
 pub fn phase() -> impl TypedValueParser<Value = Phase> {
-    PossibleValuesParser::new(Phase::ALL.map(words::phase))
-        .try_map(|word| words::phase_of(&word.to_ascii_uppercase()).ok_or_else(|| format!("{word} is none of them")))
+    one_of(Phase::ALL.map(words::phase), |word| words::phase_of(&word.to_ascii_uppercase()))
 }
 
 /// Parses the word of an outcome, or that of its state in tables.
 pub fn outcome() -> impl TypedValueParser<Value = Outcome> {
-    PossibleValuesParser::new(Outcome::ALL.map(value))
-        .try_map(|word| ended(&word).ok_or_else(|| format!("{word} is none of them")))
+    one_of(Outcome::ALL.map(value), ended)
 }
 
 /// The word of an outcome, and that of its state in tables.

@@ -1,7 +1,7 @@
 //! `llts history`: how many rounds ended in which way, and how long they took.
 
 use clap::Args;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _};
+use clap::builder::PossibleValue;
 use serde_json::{Value, json};
 
 use super::rounds::{Period, pages};
@@ -14,7 +14,7 @@ use term::connect::READING_MAX;
 use term::exit::Failure;
 use term::output::to_value;
 use term::session::Session;
-use term::states::{ended, value};
+use term::states::{ended, one_of, value};
 use term::table::{Column, Give, Omit, Table};
 use term::{times, when};
 
@@ -56,18 +56,13 @@ fn outcome() -> impl clap::builder::TypedValueParser<Value = RoundOutcome> {
         RoundOutcome::Ended(outcome) => value(outcome),
         other => PossibleValue::new(words::round_outcome(other)),
     };
-    PossibleValuesParser::new(RoundOutcome::ALL.map(value)).try_map(|word| {
-        let known = ended(&word).map(RoundOutcome::Ended);
-        known
-            .or_else(|| words::round_outcome_of(&word.to_ascii_uppercase()))
-            .ok_or_else(|| format!("{word} is none of them"))
+    one_of(RoundOutcome::ALL.map(value), |word| {
+        ended(word).map(RoundOutcome::Ended).or_else(|| words::round_outcome_of(&word.to_ascii_uppercase()))
     })
 }
 
 fn key() -> impl clap::builder::TypedValueParser<Value = GroupKey> {
-    PossibleValuesParser::new(GroupKey::ALL.map(GroupKey::word)).try_map(|word| {
-        GroupKey::ALL.into_iter().find(|key| key.word() == word).ok_or_else(|| format!("{word} is none of them"))
-    })
+    one_of(GroupKey::ALL.map(GroupKey::word), |word| GroupKey::ALL.into_iter().find(|key| key.word() == word))
 }
 
 pub(super) fn run(session: &mut Session, args: &HistoryArgs) -> Result<u8, Failure> {

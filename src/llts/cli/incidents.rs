@@ -1,7 +1,6 @@
 //! `llts incidents`: what happened to the service.
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use serde_json::{Value, json};
 
 use super::rounds::{Period, pages};
@@ -13,6 +12,7 @@ use term::connect::READING_MAX;
 use term::exit::Failure;
 use term::output::to_value;
 use term::session::Session;
+use term::states::one_of;
 use term::style::{FAINT, Look, PLAIN, Screen};
 use term::table::Table;
 use term::{times, when};
@@ -35,8 +35,7 @@ pub(super) struct IncidentsArgs {
 }
 
 fn kind() -> impl clap::builder::TypedValueParser<Value = IncidentKind> {
-    PossibleValuesParser::new(IncidentKind::ALL.map(words::incident))
-        .try_map(|word| words::incident_of(&word.to_ascii_uppercase()).ok_or_else(|| format!("{word} is none of them")))
+    one_of(IncidentKind::ALL.map(words::incident), |word| words::incident_of(&word.to_ascii_uppercase()))
 }
 
 pub(super) fn run(session: &mut Session, args: &IncidentsArgs) -> Result<u8, Failure> {

@@ -1,7 +1,6 @@
 //! Finished rounds of the history for programs, and the period that a question about the history covers.
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use serde_json::{Value, json};
 
 use super::selection::Selection;
@@ -15,6 +14,7 @@ use term::connect::READING_MAX;
 use term::exit::Failure;
 use term::output::{note, to_value};
 use term::session::Session;
+use term::states::one_of;
 use term::when;
 use term::when::Past;
 
@@ -69,9 +69,7 @@ pub(super) struct RoundsArgs {
 }
 
 fn sort() -> impl clap::builder::TypedValueParser<Value = SortKey> {
-    PossibleValuesParser::new(SortKey::ALL.map(SortKey::word)).try_map(|word| {
-        SortKey::ALL.into_iter().find(|key| key.word() == word).ok_or_else(|| format!("{word} is none of them"))
-    })
+    one_of(SortKey::ALL.map(SortKey::word), |word| SortKey::ALL.into_iter().find(|key| key.word() == word))
 }
 
 impl RoundsArgs {
