@@ -19,6 +19,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
 use super::access::Denied;
+use api::config::is_secret;
 
 /// How long a session lasts. A page used now and then stays logged in.
 pub(super) const SESSION: Duration = Duration::from_secs(30 * 86_400);
@@ -106,7 +107,7 @@ impl Token {
     }
 
     fn is(&self, shown: &str) -> bool {
-        is_same(shown.as_bytes(), self.0.as_bytes())
+        is_secret(&self.0, shown)
     }
 
     fn sign(&self, purpose: Purpose, body: &str) -> String {
@@ -120,7 +121,7 @@ impl Token {
     }
 
     fn has_signed(&self, purpose: Purpose, body: &str, signature: &str) -> bool {
-        is_same(signature.as_bytes(), self.sign(purpose, body).as_bytes())
+        is_secret(&self.sign(purpose, body), signature)
     }
 }
 
@@ -201,13 +202,9 @@ fn read(body: &str) -> Option<(Grant, u64)> {
     Some((grant, until.parse().ok()?))
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Two hexadecimal digits for each byte.
+pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Compares in constant time, so that the position of a difference does not leak.
-fn is_same(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
 }
 
 #[cfg(test)]

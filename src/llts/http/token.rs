@@ -5,7 +5,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use super::session::Token;
+use super::session::{Token, hex};
 
 /// Accessible to its user only.
 const PRIVATE_MODE: u32 = 0o600;
@@ -74,7 +74,7 @@ fn of_file(file: &File) -> Result<String, String> {
 
 fn make(path: &Path) -> io::Result<String> {
     let bytes: [u8; TOKEN_BYTES] = rand::random();
-    let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let token = hex(&bytes);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(PRIVATE_MODE).open(path)?;
     writeln!(file, "{token}")?;
     Ok(token)
