@@ -239,9 +239,7 @@ impl Config {
         file: Option<(&Path, &str)>,
         env: impl IntoIterator<Item = (String, String)>,
     ) -> Result<Self, ConfigError> {
-        let config = Self::read(layers::overlay(DEFAULTS, file, env)?.settings)?;
-        rules::check(&config)?;
-        Ok(config)
+        Self::of(file, env, None).map(|(config, _)| config)
     }
 
     /// Reads each section by itself.

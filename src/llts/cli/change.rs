@@ -294,12 +294,17 @@ pub(super) fn confirm(what: &str, yes: bool) -> Result<(), Failure> {
 /// When the answer is no, or cannot be read.
 pub(super) fn answered(question: &str) -> Result<(), Failure> {
     ask(&format!("{question} [y/N] "));
+    if is_yes()? { Ok(()) } else { Err(Failure::failed("nothing was done")) }
+}
+
+/// Reads the answer to a question.
+///
+/// # Errors
+/// When it cannot be read.
+pub(super) fn is_yes() -> Result<bool, Failure> {
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer).map_err(Failure::failed)?;
-    if ["y", "yes"].contains(&answer.trim().to_lowercase().as_str()) {
-        return Ok(());
-    }
-    Err(Failure::failed("nothing was done"))
+    Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
 #[cfg(test)]

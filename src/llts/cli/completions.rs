@@ -10,6 +10,7 @@ use clap_complete::{ArgValueCompleter, CompleteEnv, CompletionCandidate};
 
 use super::about::CompletionsArgs;
 use super::args::Arguments;
+use super::selection::ids::short;
 use super::{configure, events, help, rows, use_context};
 use api::wire::client::Selector;
 use api::wire::requests::gate::gates;
@@ -142,11 +143,6 @@ fn task_names(client: &Client, current: &str) -> Result<Named, ClientError> {
     Ok(words.into_iter().chain(found).collect())
 }
 
-/// The part of an id that tells it from others.
-fn short(id: &str) -> &str {
-    id.rsplit('_').next().unwrap_or(id)
-}
-
 fn job_names(client: &Client, _current: &str) -> Result<Named, ClientError> {
     let rows = client.ask(&jobs(0, OFFERED))?.rows;
     Ok(rows.iter().map(|job| (job.name().to_owned(), base::counted(job.total(), "task"))).collect())
@@ -199,7 +195,6 @@ mod tests {
             assert!(has_names(&command, path, id), "{path:?} {id}");
         }
         assert!(!has_names(&command, &["logs"], "given_id"));
-        assert_eq!(short("TASK_1480000000.120000_AZazA"), "AZazA");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `llts keys invite`: wait for one other machine, and let its key in.
 
-use std::io::{self, BufRead as _, IsTerminal as _};
+use std::io::{self, IsTerminal as _};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd as _;
 use std::time::Duration;
@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 
+use super::change::is_yes;
 use api::config::Config;
 use api::wire::join::{Admission, Newcomer};
 use base::{AgentId, Caller, CallerKey, CallerPlace, CurveServerFiles, Mono, Right};
@@ -210,12 +211,6 @@ fn ended(name: &AgentId, verdict: &Verdict) -> Result<(), Failure> {
         }
         Verdict::Interrupted => Err(Failure::new(exit::INTERRUPTED, "the invitation was taken back")),
     }
-}
-
-fn is_yes() -> Result<bool, Failure> {
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer).map_err(Failure::failed)?;
-    Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
 /// The ports of the controller. Those that the configuration leaves open were chosen at its start.

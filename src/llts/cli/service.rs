@@ -6,17 +6,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{fs, io};
 
-use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand};
 use nix::unistd::{Uid, User};
 use serde_json::{Value, json};
 
 use super::host;
+use super::up::agents;
 use crate::cli::make_home;
 use api::transport;
 use base::path_text;
 use service::supervisor;
-use service::supervisor::AGENTS_MAX;
 use term::exit::{FAILED, Failure};
 use term::hints;
 use term::output::{Output, note};
@@ -102,10 +101,6 @@ impl ManagerArgs {
         let manager = if self.is_system() { None } else { Some("--user") };
         ["systemctl"].into_iter().chain(manager).chain(words.iter().copied()).map(str::to_owned).collect()
     }
-}
-
-fn agents(min: u64) -> RangedU64ValueParser<u16> {
-    RangedU64ValueParser::new().range(min..=u64::from(AGENTS_MAX))
 }
 
 pub(super) fn run(session: &mut Session, args: &ServiceArgs) -> Result<u8, Failure> {

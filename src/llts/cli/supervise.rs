@@ -6,20 +6,20 @@ use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use clap::builder::RangedU64ValueParser;
 
+use super::up::agents;
 use crate::cli::make_home;
 use api::kept_config;
 use proc::files::privacy;
 use proc::systemd;
-use service::supervisor::{AGENTS_MAX, Options, READINESS, Report, check_readiness, go_back, supervise, why_needed};
+use service::supervisor::{Options, READINESS, Report, check_readiness, go_back, supervise, why_needed};
 use term::exit::Failure;
 use term::session::Session;
 
 #[derive(Args, Debug)]
 pub(super) struct SuperviseArgs {
     /// Number of agents; without any, tasks wait
-    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u16>::new().range(..=u64::from(AGENTS_MAX)))]
+    #[arg(long, value_name = "N", value_parser = agents(0))]
     agents: u16,
     /// End after a time without work, unless the configuration says otherwise
     #[arg(long)]

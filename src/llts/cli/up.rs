@@ -87,7 +87,7 @@ impl UpArgs {
 }
 
 /// The permitted numbers of agents.
-fn agents(min: u64) -> RangedU64ValueParser<u16> {
+pub(super) fn agents(min: u64) -> RangedU64ValueParser<u16> {
     RangedU64ValueParser::new().range(min..=u64::from(AGENTS_MAX))
 }
 

@@ -265,7 +265,8 @@ fn doing(status: &Status, id: &str) -> String {
     format!("{ran}  {}", row.what())
 }
 
-fn drawn(table: &Table, targets: impl Iterator<Item = Target>, look: Look) -> Vec<Row> {
+/// A table with the targets of its rows.
+pub(super) fn drawn(table: &Table, targets: impl Iterator<Item = Target>, look: Look) -> Vec<Row> {
     let mut screen = Screen::new(look);
     table.draw(&mut screen);
     let targets = std::iter::once(Target::Nothing).chain(targets);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anstyle::Style;
 
 use super::super::status::screen;
-use super::listing::Row;
+use super::listing::{Row, drawn};
 use super::target::Target;
 use api::wire::requests::status::{PACE_STEP, PaceStep, Status};
 use base::beginning;
@@ -73,10 +73,7 @@ fn part(rows: &mut Vec<Row>, table: &Table, targets: impl Iterator<Item = Target
         return;
     }
     rows.push(Row::default());
-    let mut screen = Screen::new(look);
-    table.draw(&mut screen);
-    let targets = std::iter::once(Target::Nothing).chain(targets);
-    rows.extend(screen.into_lines().into_iter().zip(targets).map(|(parts, target)| Row::new(target, parts)));
+    rows.extend(drawn(table, targets, look));
 }
 
 fn waiting(rows: &mut Vec<Row>, status: &Status, look: Look) {
