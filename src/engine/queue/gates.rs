@@ -5,21 +5,21 @@ use std::sync::Arc;
 
 use super::gate::Gate;
 use crate::LOOK_INTERVAL;
+use base::timers::Timers;
 use base::{GateSettings, GateVerdict, GateView, Label, Mono, Now, Requirements, Wall};
 
 #[derive(Debug, Default)]
 struct Entry {
     gate: Gate,
     lines: BTreeSet<Arc<Requirements>>,
-    /// When to check it again.
-    due: Option<Mono>,
 }
 
 /// All gates that are set, named by a task, or have been passed.
 #[derive(Debug, Default)]
 pub(crate) struct Gates {
     gates: BTreeMap<Label, Entry>,
-    due: BTreeSet<(Mono, Label)>,
+    /// When to check each gate again.
+    due: Timers<Label>,
     /// Until when the gate that every task passes is closed.
     service_closed_until: Option<Wall>,
 }
@@ -61,7 +61,7 @@ impl Gates {
             entry.lines.insert(Arc::clone(needs));
             // The gate was not checked while no line waited for it. A deadline that is already set must not be lost,
             // because other lines wait for it.
-            if entry.due.is_none() {
+            if !self.due.is_set(name) {
                 self.review(now, name);
             }
         }
@@ -79,7 +79,7 @@ impl Gates {
 
     fn drop_if_blank(&mut self, name: &Label) {
         if self.gates.get(name).is_some_and(|entry| entry.lines.is_empty() && entry.gate.is_blank()) {
-            self.set_due(name, None);
+            self.due.clear(name);
             self.gates.remove(name);
         }
     }
@@ -147,7 +147,7 @@ impl Gates {
             let next = entry.gate.verdict(now).1.or(closed.then_some(now.mono));
             next.filter(|_| closed || !entry.lines.is_empty())
         });
-        self.set_due(name, due.map(|at| at.min(now.mono + LOOK_INTERVAL)));
+        self.due.put(name.clone(), due.map(|at| at.min(now.mono + LOOK_INTERVAL)));
     }
 
     /// Removes the closing of a gate when its time has passed, because runs may close ever more gates. Returns the settings
@@ -161,24 +161,13 @@ impl Gates {
         Some(settings)
     }
 
-    fn set_due(&mut self, name: &Label, due: Option<Mono>) {
-        let Some(entry) = self.gates.get_mut(name) else { return };
-        let before = std::mem::replace(&mut entry.due, due);
-        if let Some(at) = before {
-            self.due.remove(&(at, name.clone()));
-        }
-        if let Some(at) = due {
-            self.due.insert((at, name.clone()));
-        }
-    }
-
     pub(crate) fn next_change(&self) -> Option<Mono> {
-        self.due.first().map(|(at, _)| *at)
+        self.due.next().map(|(at, _)| at)
     }
 
-    /// The gates that are due for a check.
-    pub(crate) fn due(&self, now: Mono) -> Vec<Label> {
-        self.due.iter().take_while(|(at, _)| *at <= now).map(|(_, name)| name.clone()).collect()
+    /// The gates that are due for a check, each once: [`Self::review`] sets the next deadline.
+    pub(crate) fn take_due(&mut self, now: Mono) -> Vec<Label> {
+        std::iter::from_fn(|| self.due.pop_due(now)).collect()
     }
 
     /// Until when the service is paused by its gate.
@@ -203,9 +192,9 @@ impl Gates {
     pub(crate) fn may_be_shut(&self, needs: &Requirements) -> bool {
         let is_paused = self.service_closed_until.is_some();
         is_paused
-            || needs.gates.iter().filter_map(|name| self.gates.get(name)).any(|entry| {
-                let full = |max| entry.gate.running() >= max;
-                entry.due.is_some() || entry.gate.settings().running_max.is_some_and(full)
+            || needs.gates.iter().filter_map(|name| Some((name, &self.gates.get(name)?.gate))).any(|(name, gate)| {
+                let full = |max| gate.running() >= max;
+                self.due.is_set(name) || gate.settings().running_max.is_some_and(full)
             })
     }
 

@@ -43,7 +43,7 @@ impl Controller {
     /// Opens the gates and ends the tasks whose time has come. It also runs before each choice of a task: a newcomer does
     /// not overtake waiting tasks, and no task starts after its end, wherever the clock has jumped.
     pub(crate) fn catch_up(&mut self, now: Now) {
-        let gates = self.queue.gates.due(now.mono);
+        let gates = self.queue.gates.take_due(now.mono);
         for gate in &gates {
             if let Some(settings) = self.queue.gates.reopen(now, gate) {
                 if gate.is_of_service() {
