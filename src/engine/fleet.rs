@@ -306,7 +306,7 @@ impl Fleet {
         let view = |(id, agent): (&AgentId, &Agent)| AgentView {
             id: id.clone(),
             state: state(agent.slot),
-            task: if let Slot::Busy(task) = agent.slot { Some(task) } else { None },
+            task: agent.slot.task(),
             ip: agent.about.ip.clone(),
             version: agent.about.version.as_ref().map(|version| version.program.clone()),
             own_versions: agent.about.own_versions.clone(),
@@ -321,10 +321,7 @@ impl Fleet {
 
     /// All agents that have a task, with that task.
     pub(crate) fn busy(&self) -> impl Iterator<Item = (&AgentId, TaskId)> {
-        self.agents.iter().filter_map(|(id, agent)| match agent.slot {
-            Slot::Busy(task) => Some((id, task)),
-            Slot::Free | Slot::Parked(..) | Slot::Stray | Slot::Lost => None,
-        })
+        self.agents.iter().filter_map(|(id, agent)| Some((id, agent.slot.task()?)))
     }
 
     pub(crate) fn sanity_check(&self) {

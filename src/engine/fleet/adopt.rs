@@ -79,11 +79,8 @@ impl Controller {
             None | Some(Liveness::Session(_)) => return Return::Known,
             Some(liveness) => liveness,
         };
-        let present = match self.fleet.slot_or_free(id) {
-            Slot::Busy(task) => self.tasks.get(task).map(|record| (task, record.round)),
-            Slot::Free | Slot::Parked(..) | Slot::Stray | Slot::Lost => None,
-        };
-        let Some(run @ (task, _)) = present else { return Return::WithoutTask };
+        let present = self.fleet.slot_or_free(id).task().and_then(|task| self.tasks.get(task));
+        let Some(run @ (task, _)) = present.map(|record| (record.id, record.round)) else { return Return::WithoutTask };
         if spoken_of(message) == Some(run) && self.is_held_by(task, id, sender.session) {
             return Return::WithRun(task);
         }

@@ -34,6 +34,13 @@ pub(crate) enum Slot {
     Lost,
 }
 
+impl Slot {
+    /// The task that the agent has.
+    pub(crate) const fn task(self) -> Option<TaskId> {
+        if let Self::Busy(task) = self { Some(task) } else { None }
+    }
+}
+
 /// The controller's knowledge of the process behind an agent id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Liveness {

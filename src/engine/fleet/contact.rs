@@ -274,10 +274,7 @@ impl Controller {
     /// newer one told of the run. Agents that number their heartbeats have one connection at a time, and ask on it after a heartbeat.
     pub(crate) fn is_outrun(&self, id: &AgentId, connection: ConnectionId) -> bool {
         let has_told = |task| self.tasks.get(task).is_some_and(|record| record.phase() > Phase::Dispatched);
-        let has_run = match self.fleet.slot_or_free(id) {
-            Slot::Busy(task) => has_told(task),
-            Slot::Free | Slot::Parked(..) | Slot::Stray | Slot::Lost => false,
-        };
+        let has_run = self.fleet.slot_or_free(id).task().is_some_and(has_told);
         (has_run || self.tasks.has_out_of_contact(id)) && self.fleet.has_newer_connection(id, connection)
     }
 

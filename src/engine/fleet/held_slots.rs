@@ -25,7 +25,7 @@ impl Controller {
 
     /// Reports held slots once, and looks again as long as children of running tasks wait.
     pub(crate) fn look_at_slots(&mut self, now: Now) {
-        let parents: Vec<TaskId> = self.fleet.iter().filter_map(|(_, agent)| busy_with(agent.slot)).collect();
+        let parents: Vec<TaskId> = self.fleet.busy().map(|(_, task)| task).collect();
         let children: Vec<TaskId> = parents.iter().filter_map(|parent| self.waiting_child(*parent)).collect();
         if !children.is_empty() {
             self.turn.set_timer(Timer::Slots, now.mono + LOOK_INTERVAL);
@@ -44,11 +44,11 @@ impl Controller {
     /// The agents that could run a waiting task, if each of them runs a task with children that wait.
     pub(crate) fn held_agents(&self, now: Now, child: &TaskRecord) -> Option<Vec<AgentId>> {
         let sets = &self.queue.sets;
-        let is_next = |agent: &Slot| busy_with(*agent).is_some_and(|parent| self.waiting_child(parent).is_some());
+        let is_next = |slot: Slot| slot.task().is_some_and(|parent| self.waiting_child(parent).is_some());
         let needs = child.needs();
         let mut held = Vec::new();
         for (id, agent) in self.fleet.all_with(&needs, |set| sets.has(set, &child.tool)) {
-            if !is_next(&agent.slot) {
+            if !is_next(agent.slot) {
                 return None;
             }
             held.push(id.clone());
@@ -84,8 +84,4 @@ pub(crate) fn shown(agents: &[AgentId]) -> String {
         0 => names.join(", "),
         others => format!("{} and {others} more", names.join(", ")),
     }
-}
-
-const fn busy_with(slot: Slot) -> Option<TaskId> {
-    if let Slot::Busy(task) = slot { Some(task) } else { None }
 }

@@ -164,10 +164,7 @@ impl Controller {
 
     /// The running tasks: first those that run longer than usual, then the others, both by the time that they have run.
     fn longest_running(&self, now: Now) -> Vec<&TaskRecord> {
-        let tasks = self.fleet.iter().filter_map(|(_, agent)| match agent.slot {
-            Slot::Busy(task) => self.tasks.get(task),
-            Slot::Free | Slot::Parked(..) | Slot::Stray | Slot::Lost => None,
-        });
+        let tasks = self.fleet.busy().filter_map(|(_, task)| self.tasks.get(task));
         let mut running: Vec<_> = tasks.filter(|task| task.phase() == Phase::Running).collect();
         let since = |task: &TaskRecord| task.last_run().and_then(|run| run.times.run).unwrap_or(now.wall);
         running.sort_by_cached_key(|task| {
