@@ -301,21 +301,19 @@ impl Controller {
     /// A lost agent is back.
     pub(crate) fn trust(&mut self, now: Now, id: &AgentId) {
         let until = now.mono + self.settings.lost_after;
-        match self.fleet.suspicion {
-            Suspicion::Until(_, false) => self.suspect_until(until, true),
-            Suspicion::Over if self.tasks.are_out_of_contact() => {
-                self.turn.info(format!("agent {id} is the first one back: the tasks of the others wait for them"));
-                self.suspect_until(until, true);
-                self.hold_silent_runs(now, true);
-            }
-            Suspicion::Over => self.fleet.suspicion = Suspicion::None,
-            Suspicion::None if self.tasks.are_out_of_contact() && self.is_back_before_most(now, id) => {
-                self.turn.info(format!("agent {id} is the first one back: the tasks of the others wait for them"));
-                self.suspect_until(until, true);
-                self.hold_silent_runs(now, true);
-            }
-            Suspicion::None | Suspicion::Doubt(_) | Suspicion::Until(_, true) => {}
+        let is_first = match self.fleet.suspicion {
+            Suspicion::Until(_, false) => return self.suspect_until(until, true),
+            Suspicion::Doubt(_) | Suspicion::Until(_, true) => return,
+            Suspicion::Over => self.tasks.are_out_of_contact(),
+            Suspicion::None => self.tasks.are_out_of_contact() && self.is_back_before_most(now, id),
+        };
+        if !is_first {
+            self.fleet.suspicion = Suspicion::None;
+            return;
         }
+        self.turn.info(format!("agent {id} is the first one back: the tasks of the others wait for them"));
+        self.suspect_until(until, true);
+        self.hold_silent_runs(now, true);
     }
 
     /// Whether most agents are silent when this lost one is back. If a network is cut in one direction after the other, agents fall
