@@ -79,7 +79,8 @@ pub struct Outputs {
     reader: Background<Job, (Wanted, Outcome)>,
     /// Changes when the files of a run may be given to the next one.
     run: Arc<AtomicU64>,
-    /// The outputs of the present run whose middle was dropped.
+    /// How far the middle of the outputs of the present run was dropped: the offset of the first byte behind the dropped ones, which
+    /// begin behind the kept ones.
     trimmed: BTreeMap<Stream, Arc<AtomicU64>>,
     /// Whether the file system can free the middle of a file, as far as is known.
     can_trim: bool,
@@ -98,7 +99,7 @@ pub fn keep_of_killed(
     (task, round): (TaskId, Round),
     mut take: impl FnMut(Stream, (BorrowedFd<'_>, &str)) -> io::Result<()>,
 ) -> io::Result<()> {
-    let Some(folder) = Folder::of_killed(work, agent)? else { return Ok(()) };
+    let folder = Folder::of_killed(work, agent)?;
     for stream in Stream::ALL {
         let output = OutputId { task, round, stream };
         take(stream, (folder.as_fd(), &folder::raw_of_killed(output)))?;

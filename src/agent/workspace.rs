@@ -45,6 +45,7 @@ pub(crate) use tail::open_regular;
 use tail::tail_of;
 pub use tail::{Tail, TailLimit, tail_of_text};
 
+pub(crate) use own::make_folder;
 use own::{move_to_trash, restore_mode};
 use pinned_file::PinnedFile;
 use reusable_dir::{OwnFile, ReusableDir};
@@ -145,12 +146,9 @@ impl Workspace {
         let failed = |error| WorkspaceError { action: "open the work folder", path: path.to_owned(), source: error };
         std::fs::create_dir_all(path).map_err(failed)?;
         let path = path.canonicalize().map_err(failed)?;
-        let open = || {
+        let open = || -> rustix::io::Result<_> {
             let folder = removal::open_folder(rustix::fs::CWD, &path)?;
-            match rustix::fs::mkdirat(&folder, TRASH, OWNER_ONLY) {
-                Ok(()) | Err(Errno::EXIST) => {}
-                Err(error) => return Err(error),
-            }
+            make_folder(&folder, TRASH)?;
             let mode = Mode::from_raw_mode(rustix::fs::fstat(&folder)?.st_mode) | OWNER_ONLY;
             Ok((folder, mode))
         };

@@ -214,7 +214,7 @@ impl<'a> Output<'a> {
     fn is_waited_for(&mut self, part: &OutputView) -> bool {
         let is_absent = part.missing().is_some_and(|why| why.ends_with(ABSENT)) && !self.is_cut;
         if !is_absent {
-            // The next absence is another one.
+            // Each absence is waited for anew.
             self.until = None;
             return false;
         }
@@ -277,4 +277,24 @@ fn absence_pause() {
     let pause = rustix::event::Timespec { tv_sec: 0, tv_nsec: ABSENCE_PAUSE.subsec_nanos().into() };
     // A signal may cut it short.
     let _ = rustix::event::poll(&mut [], Some(&pause));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_absence_of_the_agent_is_waited_for_anew() {
+        let client = Client::connect("tcp://127.0.0.1:1", Duration::ZERO).unwrap();
+        let mut reader = Output::new(&client, "task", Stream::Stdout).patient(Duration::from_hours(1));
+        let ask = output(&Selector::task("task"), Stream::Stdout, 0, None);
+        let part = |frame: &str| ask.decode(frame.as_bytes()).unwrap();
+        let absent = part(&format!(r#"{{"__CODE__":0,"__MISSING__":"agent a, which had it, {ABSENT}"}}"#));
+        // The wait for an earlier return is long over.
+        reader.until = Some(Mono::from_nanos(0));
+        assert!(!reader.is_waited_for(&part(r#"{"__CODE__":0}"#)));
+        assert!(reader.is_waited_for(&absent));
+        reader.until = Some(Mono::from_nanos(0));
+        assert!(!reader.is_waited_for(&absent), "no longer than the patience");
+    }
 }

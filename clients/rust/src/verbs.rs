@@ -69,26 +69,23 @@ impl Client {
         Ok(submitted)
     }
 
-    /// Submits tasks, and returns when all are accepted. They travel in frames of up to 250.
+    /// Submits tasks, and returns when all are accepted. They travel in frames of up to 250. A warning names a task by its number in its
+    /// frame, from 0 on.
     ///
     /// # Errors
-    /// As [`Self::submit`]. The tasks of a frame are accepted all or not at all; those of the frames before it have been accepted. A
-    /// number in a refusal or a warning counts the tasks of its frame.
+    /// As [`Self::submit`]; a refusal names a task in the same way. The tasks of a frame are accepted all or not at all; those of the
+    /// frames before it have been accepted.
     pub fn submit_many(&self, submissions: &[Submission]) -> Result<SubmittedMany, ClientError> {
         let mut all = SubmittedMany::default();
         let prepared: Vec<Submission> = submissions.iter().map(|submission| self.prepared(submission)).collect();
-        let (mut rest, mut warnings) = (&*prepared, Vec::new());
+        let mut rest = prepared.as_slice();
         while !rest.is_empty() {
             let (frame, next) = rest.split_at(frame_len(rest));
-            let answer = self.ask_repeatably(&submit_many(frame, &Fields::new()))?;
-            let duplicates =
-                answer.duplicates.into_iter().filter(|at| frame.get(*at).is_some_and(|task| !is_own(task)));
-            all.duplicates.extend(duplicates.map(|at| at + all.ids.len()));
-            all.ids.extend(answer.ids);
-            warnings.extend(answer.warning);
+            let mut answer = self.ask_repeatably(&submit_many(frame, &Fields::new()))?;
+            answer.duplicates.retain(|at| frame.get(*at).is_some_and(|task| !is_own(task)));
+            append(&mut all, answer);
             rest = next;
         }
-        all.warning = Some(warnings.join("; ")).filter(|said| !said.is_empty());
         Ok(all)
     }
 
@@ -319,6 +316,16 @@ fn is_own(submission: &Submission) -> bool {
     submission.submit_key.as_deref().is_some_and(|key| key.starts_with(OWN_KEY))
 }
 
+/// Adds the answer to the next frame, whose duplicates are counted from its beginning.
+fn append(all: &mut SubmittedMany, answer: SubmittedMany) {
+    all.duplicates.extend(answer.duplicates.into_iter().map(|at| at + all.ids.len()));
+    all.ids.extend(answer.ids);
+    all.warning = match (all.warning.take(), answer.warning) {
+        (Some(before), Some(warning)) => Some(format!("{before}; {warning}")),
+        (before, warning) => before.or(warning),
+    };
+}
+
 /// The number of tasks of the next frame, of at least one.
 fn frame_len(rest: &[Submission]) -> usize {
     let mut bytes = 0;
@@ -340,5 +347,20 @@ mod tests {
         assert_eq!(frame_len(&tasks(FRAME_TASKS_MAX + 1, 1)), FRAME_TASKS_MAX);
         assert_eq!(frame_len(&tasks(9, FRAME_BYTES_MAX / 4)), 3, "their own bytes and those of their other fields");
         assert_eq!(frame_len(&tasks(2, FRAME_BYTES_MAX)), 1, "the service refuses it with a sentence of its own");
+    }
+
+    #[test]
+    fn answers_to_several_frames_are_put_together_with_every_warning() {
+        let answer = |id: &str, warning: Option<&str>| SubmittedMany {
+            ids: vec![id.to_owned()],
+            duplicates: vec![0],
+            warning: warning.map(str::to_owned),
+        };
+        let mut all = SubmittedMany::default();
+        for (id, warning) in [("a", None), ("b", Some("0: one")), ("c", None), ("d", Some("0: two"))] {
+            append(&mut all, answer(id, warning));
+        }
+        assert_eq!((all.ids.concat().as_str(), all.duplicates), ("abcd", vec![0, 1, 2, 3]));
+        assert_eq!(all.warning.as_deref(), Some("0: one; 0: two"));
     }
 }

@@ -7,10 +7,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, flock, mkdirat, openat, renameat, unlinkat};
+use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, flock, openat, renameat, unlinkat};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::Lifetime;
+use crate::workspace::make_folder;
 use base::{AgentId, OutputId, Stream, TaskId};
 use proc::files::removal;
 
@@ -94,16 +95,13 @@ impl Folder {
         folder
     }
 
-    /// The folder of an agent that does not run, for outputs that it has left elsewhere. `None` if no later agent can reach it.
-    pub(super) fn of_killed(work: BorrowedFd<'_>, agent: &str) -> io::Result<Option<OfKilled>> {
-        if is_of_one_life(agent) {
-            return Ok(None);
-        }
+    /// The folder of an agent that does not run, for outputs that it has left elsewhere.
+    pub(super) fn of_killed(work: BorrowedFd<'_>, agent: &str) -> io::Result<OfKilled> {
         make_folder(work, OUTPUTS)?;
         let all = locked(openat(work, OUTPUTS, OF_FOLDER, Mode::empty())?)?;
         make_folder(all.as_fd(), agent)?;
         let folder = openat(&all, agent, OF_FOLDER, Mode::empty())?;
-        Ok(Some(OfKilled { folder, _all: all }))
+        Ok(OfKilled { folder, _all: all })
     }
 
     /// The folder, which is made if it does not exist.
@@ -189,13 +187,14 @@ impl Folder {
         Form::COMPRESSED.into_iter().find_map(|form| entry(folder, named(output, form.end())))
     }
 
-    /// The kept files. What a run has left is none of them before it is compressed.
-    pub(super) fn kept(&self) -> Vec<Entry> {
-        let is_kept = |(_, name, _): &Entry| name.rsplit_once('.').is_some_and(|(_, end)| end == WHOLE);
-        self.entries().into_iter().filter(is_kept).collect()
+    /// All compressed files: uncompressed ones wait for their turn, and only what is left of them counts. The names of all compressed
+    /// forms end like that of a whole one.
+    pub(super) fn compressed(&self) -> Vec<Entry> {
+        let is_compressed = |entry: &Entry| entry.1.rsplit_once('.').is_some_and(|(_, end)| end == WHOLE);
+        self.entries().into_iter().filter(is_compressed).collect()
     }
 
-    /// All files.
+    /// All kept files.
     fn entries(&self) -> Vec<Entry> {
         self.get().map(|folder| entries(folder).unwrap_or_default()).unwrap_or_default()
     }
@@ -248,8 +247,7 @@ impl Folder {
     }
 }
 
-/// Whether an agent has chosen this name itself, for one life: such a name has the form of the id of a task. A person may begin a name
-/// that lasts with the same letters.
+/// Whether an agent has chosen this name itself: it is the id of a task with another beginning.
 fn is_of_one_life(agent: &str) -> bool {
     agent.strip_prefix("AGENT_").is_some_and(|rest| format!("TASK_{rest}").parse::<TaskId>().is_ok())
 }
@@ -259,13 +257,6 @@ fn is_of_one_life(agent: &str) -> bool {
 fn locked(all: OwnedFd) -> io::Result<OwnedFd> {
     retry_on_intr(|| flock(&all, FlockOperation::LockExclusive))?;
     Ok(all)
-}
-
-fn make_folder(parent: BorrowedFd<'_>, name: &str) -> io::Result<()> {
-    match mkdirat(parent, name, Mode::RWXU) {
-        Ok(()) | Err(Errno::EXIST) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
 }
 
 fn names(folder: BorrowedFd<'_>) -> io::Result<Vec<String>> {
@@ -347,32 +338,17 @@ mod tests {
     }
 
     #[test]
-    fn an_output_counts_from_its_compression_on() {
+    fn the_outputs_of_an_agent_whose_name_was_given_wait_for_the_next_one() {
         let work = tempfile::tempdir().unwrap();
-        let folder = Folder::of(work.path(), &AgentId::new("a").unwrap(), Lifetime::Lasting);
-        let kept = folder.make().unwrap();
-        for name in
-            ["t.0.stdout.zst", "t.0.stderr.cut.zst", "t.1.stdout.killed.zst", "t.2.stdout.raw", "t.2.stderr.killed"]
-        {
-            openat(kept, name, OFlags::WRONLY | OFlags::CREATE, Mode::RUSR).unwrap();
-        }
-        let mut names: Vec<String> = folder.kept().into_iter().map(|(_, name, _)| name).collect();
-        names.sort();
-        assert_eq!(names, ["t.0.stderr.cut.zst", "t.0.stdout.zst", "t.1.stdout.killed.zst"]);
-    }
-
-    #[test]
-    fn a_name_that_a_person_gave_comes_again() {
-        let work = tempfile::tempdir().unwrap();
-        let left = ["AGENT_7", "AGENT_1480000000.120000_AZazA"].map(|name| work.path().join(OUTPUTS).join(name));
-        for folder in &left {
-            std::fs::create_dir_all(folder).unwrap();
-            std::fs::write(folder.join("t.0.stdout.zst"), "").unwrap();
-        }
-        let own = Folder::of(work.path(), &AgentId::new("a").unwrap(), Lifetime::Lasting);
+        let own = Folder::of(work.path(), &AgentId::new("own").unwrap(), Lifetime::Lasting);
         own.make().unwrap();
-        own.tidy_others(0);
-        assert_eq!(left.map(|folder| folder.exists()), [true, false]);
+        for (name, stays) in [("AGENT_7", true), ("AGENT_1480000000.120000_AZazA", false)] {
+            let kept = work.path().join(OUTPUTS).join(name).join("kept");
+            std::fs::create_dir(kept.parent().unwrap()).unwrap();
+            std::fs::write(&kept, "").unwrap();
+            own.tidy_others(0);
+            assert_eq!(kept.exists(), stays, "{name}");
+        }
     }
 
     #[test]

@@ -82,7 +82,7 @@ impl Keeping {
         if self.kept.is_none() {
             self.folder.tidy_others(before);
         }
-        let kept = self.kept.get_or_insert_with(|| Kept::of(self.folder.kept()));
+        let kept = self.kept.get_or_insert_with(|| Kept::of(self.folder.compressed()));
         if let Some(entry) = self.folder.entry(output) {
             kept.insert(entry);
         }
@@ -122,7 +122,40 @@ fn copy_compressed(from: &File, bytes_max: u64, to: File) -> io::Result<()> {
         .checksum_flag(true)
         .compression_level(LEVEL);
     let mut encoder = options.into_encoder(to).map_err(io::Error::other)?;
+    // The copy uses the buffer of its source.
     io::copy(&mut BufReader::with_capacity(COPY_BYTES, from.take(bytes_max)), &mut encoder)?;
     encoder.finish().map_err(io::Error::other)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outputs::Lifetime;
+    use crate::outputs::folder::raw;
+    use base::{AgentId, Round, Stream};
+    use std::time::Duration;
+
+    #[test]
+    fn outputs_that_wait_for_their_compression_do_not_count() {
+        let work = tempfile::tempdir().unwrap();
+        let folder = Arc::new(Folder::of(work.path(), &AgentId::new("a").unwrap(), Lifetime::Lasting));
+        let task = "TASK_1480000000.120000_AZazA".parse().unwrap();
+        let outputs = [0, 1].map(|round| OutputId { task, round: Round(round), stream: Stream::Stdout });
+        let bytes = 1 << 20;
+        for output in outputs {
+            folder.make().unwrap();
+            std::fs::write(work.path().join(".outputs/a").join(raw(output)), vec![b'x'; bytes]).unwrap();
+        }
+        let age_max = Duration::from_hours(1);
+        let limits =
+            KeepLimits { output_bytes_max: u64::MAX, budget_bytes: bytes as u64 / 2, age_max, disk_reserve: 0 };
+        let mut keeping = Keeping::new(Arc::clone(&folder), limits);
+        for output in outputs {
+            keeping.keep(output).unwrap();
+        }
+        for output in outputs {
+            assert_eq!(folder.find(output).map(|(_, form)| form), Some(Form::Whole));
+        }
+    }
 }

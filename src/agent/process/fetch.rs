@@ -10,7 +10,7 @@
 //! |---|---|
 //! | another agent of the machine fetches the same version | this one waits for the lock, and finds the version or its first part |
 //! | the controller does not answer | the request is repeated until it does, or the run is stopped |
-//! | the agent is killed | the next one continues behind the bytes that are there |
+//! | the agent is killed | the next one continues behind the bytes that are there; after a day without one they are removed |
 //! | the complete bytes are wrong | they are dropped and fetched again, [`ATTEMPTS`] times in all |
 //!
 //! Files that are kept of a run go the other way ([`super::keep`]), also over that connection.
@@ -41,7 +41,7 @@ use api::wire::client::ReplyError;
 use api::wire::requests::tool::{ToolGet, read_part};
 use api::wire::requests::{FromAgent, Sender, file};
 use api::{file_sender, transport};
-use base::{FileName, TaskId, ToolDigest, ToolName};
+use base::{FileName, TaskId, ToolDigest, ToolName, Wall};
 use proc::background::Bell;
 use proc::files::file_digest::{digest_at, digest_of};
 use proc::files::file_stamp::FileStamp;
@@ -51,14 +51,14 @@ use zmtp::sockets::{Outcome, Requester};
 /// Fetches of one version whose bytes are wrong.
 const ATTEMPTS: usize = 3;
 
-/// The ending of the name of the first bytes of a version.
-const PART: &str = "part";
-
-/// Seconds for which the first bytes of a version wait for the rest.
-const PART_AGE_MAX: i64 = 86_400;
-
 /// The longest wait for a part. A request that is lost with its connection is sent again on the next one.
 const PART_WAIT: Duration = Duration::from_secs(5);
+
+/// The end of the name of a file with first bytes.
+const PART: &str = "part";
+
+/// How long first bytes wait for an agent that continues behind them.
+const PART_AGE_MAX: Duration = Duration::from_hours(24);
 
 /// The unpacked tools of a machine, and the fetcher of missing ones.
 ///
@@ -190,7 +190,7 @@ impl Fetcher {
             }
             log::warn!("{} has other bytes than its name says", path.display());
             if is_own {
-                fs::remove_file(&path)?;
+                remove(&path)?;
             }
         }
         Ok(None)
@@ -249,19 +249,18 @@ impl Fetcher {
     /// The locked file for the first bytes; `None` if the version has arrived meanwhile.
     fn lock(&self, part: &Path, digest: &ToolDigest, stop: &AtomicBool) -> Result<Option<File>, ToolError> {
         let failed = |cause: io::Error| ToolError::io("write", part, cause);
-        let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
         loop {
             let file = fs::OpenOptions::new().append(true).create(true).mode(0o600).open(part).map_err(failed)?;
             let Some(file) = self.locked(file, stop).map_err(failed)? else { return Err(ToolError::Stopped) };
             // The holder before may have completed it under its own name.
-            let there = fs::metadata(part).map(identity).ok();
+            let is_in_place = is_in_place(part, &file).map_err(failed)?;
             if self.dir.join(digest.to_string()).exists() {
-                if there == Some(identity(file.metadata().map_err(failed)?)) {
+                if is_in_place {
                     let _ = fs::remove_file(part);
                 }
                 return Ok(None);
             }
-            if there == Some(identity(file.metadata().map_err(failed)?)) {
+            if is_in_place {
                 return Ok(Some(file));
             }
         }
@@ -282,8 +281,8 @@ impl Fetcher {
             let _ = sender.send(result.map(|()| file));
             ring.ring();
         })?;
-        // The order to stop may have come, and its ring been taken, before this wait.
         loop {
+            // Before the first wait, too: the ring of a stop that was set earlier may have been taken.
             if stop.load(Ordering::Relaxed) {
                 return Ok(None);
             }
@@ -372,12 +371,20 @@ impl Fetcher {
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.dir)? {
             let entry = entry?;
-            remove_abandoned_part(&entry.path());
+            if entry.path().extension().is_some_and(|end| end == PART) {
+                remove_abandoned(&entry.path())?;
+            }
             let Some(digest) = entry.file_name().to_str().and_then(|name| name.parse::<ToolDigest>().ok()) else {
                 continue;
             };
-            let used = fs::metadata(used_mark(&self.dir, &digest)).or_else(|_| entry.metadata());
-            found.push((used?.modified()?, digest, entry.metadata()?.len()));
+            let about = match entry.metadata() {
+                Ok(about) => about,
+                // Another agent has removed it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            let used = fs::metadata(used_mark(&self.dir, &digest)).unwrap_or_else(|_| about.clone());
+            found.push((used.modified()?, digest, about.len()));
         }
         found.sort();
         let mut bytes: u64 = found.iter().map(|(.., size)| size).sum();
@@ -386,11 +393,7 @@ impl Fetcher {
                 return Ok(());
             }
             if digest != *kept {
-                match fs::remove_file(self.dir.join(digest.to_string())) {
-                    // Another agent of the machine makes room, too.
-                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                    _ => {}
-                }
+                remove(&self.dir.join(digest.to_string()))?;
                 let _ = fs::remove_file(used_mark(&self.dir, &digest));
                 bytes -= size;
             }
@@ -399,17 +402,87 @@ impl Fetcher {
     }
 }
 
-/// Removes the first bytes of a version whose fetch was given up long ago. The lock shows that no agent of the machine fetches it.
-fn remove_abandoned_part(path: &Path) {
-    let is_old = |file: &File| {
-        let written = file.metadata().map_or(i64::MAX, |metadata| metadata.mtime());
-        written < i64::try_from(clock::now().wall.micros() / 1_000_000).unwrap_or_default() - PART_AGE_MAX
+/// Removes the first bytes of a version that no agent fetches any more.
+fn remove_abandoned(part: &Path) -> io::Result<()> {
+    let file = match fs::OpenOptions::new().append(true).open(part) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
     };
-    if path.extension().is_some_and(|ending| ending == PART)
-        && let Ok(file) = File::open(path)
-        && is_old(&file)
+    let written =
+        Wall::from_micros(u64::try_from(file.metadata()?.mtime()).unwrap_or_default().saturating_mul(1_000_000));
+    if clock::now().wall.since(written) > PART_AGE_MAX
         && flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
+        && is_in_place(part, &file)?
     {
-        let _ = fs::remove_file(path);
+        remove(part)?;
+    }
+    Ok(())
+}
+
+/// Whether a path still leads to an open file, which another agent may have moved or removed.
+fn is_in_place(path: &Path, file: &File) -> io::Result<bool> {
+    let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+    Ok(fs::metadata(path).map(identity).ok() == Some(identity(file.metadata()?)))
+}
+
+/// Removes a file, unless another agent has removed it.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::{AgentId, Session};
+
+    /// The longest wait of a test for another thread.
+    const WAIT_MAX: Duration = Duration::from_secs(30);
+
+    fn fetcher() -> (tempfile::TempDir, Fetcher) {
+        let dir = tempfile::tempdir().unwrap();
+        let sender = Sender::new(AgentId::new("a").unwrap(), Session(1));
+        let fetcher = Fetcher::new(Config::default(), sender, dir.path().join("fetched")).unwrap();
+        (dir, fetcher)
+    }
+
+    fn open(path: &Path) -> File {
+        fs::OpenOptions::new().append(true).create(true).open(path).unwrap()
+    }
+
+    #[test]
+    fn a_stop_before_the_wait_for_another_agent_ends_the_wait() {
+        let (_dir, fetcher) = fetcher();
+        let part = fetcher.dir.join("part");
+        let other = open(&part);
+        flock(&other, FlockOperation::NonBlockingLockExclusive).unwrap();
+        let (sender, ended) = mpsc::channel();
+        std::thread::scope(|scope| {
+            scope
+                .spawn(|| sender.send(fetcher.locked(open(&part), &AtomicBool::new(true)).unwrap().is_none()).unwrap());
+            let is_stopped = ended.recv_timeout(WAIT_MAX);
+            drop(other);
+            assert_eq!(is_stopped, Ok(true));
+        });
+    }
+
+    #[test]
+    fn first_bytes_that_no_agent_continues_are_removed() {
+        let (_dir, fetcher) = fetcher();
+        let digest = ToolDigest::new([0; 32]);
+        let [old, held, fresh] =
+            [1, 2, 3].map(|byte| fetcher.dir.join(format!("{}.part", ToolDigest::new([byte; 32]))));
+        let [_old, held_file, _fresh] = [&old, &held, &fresh].map(|path| open(path));
+        for path in [&old, &held] {
+            let file = open(path);
+            let now = file.metadata().unwrap().modified().unwrap();
+            file.set_modified(now - PART_AGE_MAX - Duration::from_secs(1)).unwrap();
+        }
+        flock(&held_file, FlockOperation::NonBlockingLockExclusive).unwrap();
+        fetcher.evict(&digest).unwrap();
+        assert_eq!([&old, &held, &fresh].map(|path| path.exists()), [false, true, true]);
     }
 }

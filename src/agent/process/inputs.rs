@@ -5,13 +5,12 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::AtomicBool;
 
-use rustix::fs::{Mode, OFlags, mkdirat, openat};
-use rustix::io::Errno;
+use rustix::fs::{Mode, OFlags, openat};
 
 use super::failure::unprepared;
 use super::fetch::Fetcher;
 use crate::slot::Failure;
-use crate::workspace::TaskDir;
+use crate::workspace::{TaskDir, make_folder};
 use api::tools::ToolError;
 use api::wire::requests::apply::Dispatch;
 use api::wire::requests::file::NAME_IS_TAKEN;
@@ -61,10 +60,7 @@ fn create(folder: &impl AsFd, name: &FileName, is_executable: bool) -> io::Resul
     let mut below: Option<OwnedFd> = None;
     for part in parts {
         let from = below.as_ref().map_or(folder.as_fd(), AsFd::as_fd);
-        match mkdirat(from, &part, Mode::RWXU) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(error) => return Err(error.into()),
-        }
+        make_folder(from, &part)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         below = Some(openat(from, &part, flags, Mode::empty())?);
     }

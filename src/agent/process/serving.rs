@@ -84,10 +84,12 @@ impl Serving {
             (dispatch.task, dispatch.round) == (wanted.output.task, wanted.output.round)
         };
         let Some((dispatch, dir)) = run.filter(is_wanted) else { return self.outputs.read(wanted, None) };
-        let file = live(wanted.output.stream, dispatch, dir);
-        if wanted.limit > 0 && file.as_ref().is_some_and(|file| size_of(file) > wanted.offset) {
-            return self.outputs.read(wanted, file);
-        }
+        let file = match live(wanted.output.stream, dispatch, dir) {
+            Some(file) if size_of(&file) > wanted.offset && wanted.limit > 0 => {
+                return self.outputs.read(wanted, Some(file));
+            }
+            file => file,
+        };
         if wanted.watch
             && let Err(error) = self.watch(wanted.output, file.as_ref(), dispatch, dir)
         {

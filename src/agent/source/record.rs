@@ -30,8 +30,8 @@ impl Validators {
 pub(super) struct Digest(String);
 
 impl Digest {
-    pub(super) fn of(digest: ToolDigest) -> Self {
-        Self(digest.to_string())
+    pub(super) fn of(bytes: ToolDigest) -> Self {
+        Self(bytes.to_string())
     }
 
     pub(super) fn as_str(&self) -> &str {
@@ -44,9 +44,9 @@ impl Digest {
 pub(super) struct Record {
     /// The source, as the task names it.
     pub(super) source: String,
-    /// The validators of these bytes.
+    /// The validators of the received bytes.
     pub(super) validators: Validators,
-    /// The checksum of the received bytes.
+    /// The checksum of these bytes.
     pub(super) digest: Digest,
 }
 

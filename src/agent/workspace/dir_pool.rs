@@ -14,9 +14,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, Dir, FlockOperation, RenameFlags, flock, renameat, renameat_with, statat};
+use rustix::fs::{AtFlags, Dir, FlockOperation, RenameFlags, flock, renameat, renameat_with};
 use rustix::io::{Errno, Result};
 
+use super::own::{is_in_place, make_folder};
 use super::pinned_folder::PinnedFolder;
 use super::{
     OWNER_ONLY, Removed, Remover, TaskDir, TrashRemainder, Workspace, WorkspaceError, open_own, restore_mode, sys,
@@ -168,18 +169,26 @@ impl DirPool {
         }
     }
 
-    /// As [`Workspace::accessible`], for the folders of the pool.
     fn accessible<T>(&self, call: impl Fn() -> Result<T>) -> Result<T> {
-        match self.workspace.accessible(&call) {
-            Err(Errno::ACCESS) if restore_mode(self.folder.as_fd(), OWNER_ONLY, &self.workspace.path.join(SPARE))? => {
-                self.workspace.accessible(call)
-            }
-            other => other,
-        }
+        accessible(&self.workspace, self.folder.as_fd(), call)
     }
 
     fn give_up(&self, spare: TaskDir, remover: &Remover) {
         discard(&self.workspace, self.folder.as_fd(), spare, remover);
+    }
+}
+
+/// As [`Workspace::accessible`], for the folder of this agent, too.
+pub(super) fn accessible<T>(
+    workspace: &Workspace,
+    own_folder: BorrowedFd<'_>,
+    call: impl Fn() -> Result<T>,
+) -> Result<T> {
+    match workspace.accessible(&call) {
+        Err(Errno::ACCESS) if restore_mode(own_folder, OWNER_ONLY, &workspace.path.join(SPARE))? => {
+            workspace.accessible(call)
+        }
+        other => other,
     }
 }
 
@@ -233,10 +242,7 @@ pub(super) fn own_folder(workspace: &Workspace) -> Result<(OwnedFd, CString)> {
 }
 
 fn make_own_folder(workspace: &Workspace, name: &CStr) -> Result<Option<OwnedFd>> {
-    match rustix::fs::mkdirat(&workspace.folder, SPARE, OWNER_ONLY) {
-        Ok(()) | Err(Errno::EXIST) => {}
-        Err(error) => return Err(error),
-    }
+    make_folder(&workspace.folder, SPARE)?;
     let spare = open_spare(workspace.folder.as_fd())?;
     rustix::fs::mkdirat(&spare, name, OWNER_ONLY)?;
     lock(spare.as_fd(), name)
@@ -259,10 +265,7 @@ fn lock(spare: BorrowedFd<'_>, name: &CStr) -> Result<Option<OwnedFd>> {
         Err(Errno::WOULDBLOCK) => return Ok(None),
         Err(error) => return Err(error),
     }
-    let locked = rustix::fs::fstat(&folder)?;
-    let here = statat(spare, name, AtFlags::SYMLINK_NOFOLLOW)
-        .is_ok_and(|here| (here.st_dev, here.st_ino) == (locked.st_dev, locked.st_ino));
-    Ok(here.then_some(folder))
+    Ok(is_in_place(spare, name, folder.as_fd()).then_some(folder))
 }
 
 /// Moves the folders of agents that have ended to the trash.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::{AtFlags, renameat, unlinkat};
 use rustix::io::Errno;
 
-use super::dir_pool::{SPARE, discard, own_folder, remove_own_folder};
+use super::dir_pool::{SPARE, accessible, discard, own_folder, remove_own_folder};
 use super::{Remover, TaskDir, Workspace, WorkspaceError};
 
 /// See the [module](self).
@@ -39,7 +39,9 @@ impl Homes {
     /// When it cannot be moved; it is returned.
     pub fn adopt(&self, mut dir: TaskDir, of_task: &[&str]) -> Result<TaskDir, Box<(TaskDir, WorkspaceError)>> {
         let name = self.next.fetch_add(1, Ordering::Relaxed).to_string();
-        match self.workspace.accessible(|| renameat(&self.workspace.folder, &dir.name, &self.folder, &name)) {
+        match accessible(&self.workspace, self.folder.as_fd(), || {
+            renameat(&self.workspace.folder, &dir.name, &self.folder, &name)
+        }) {
             Ok(()) => {
                 dir.path = self.workspace.path.join(SPARE).join(&*self.name.to_string_lossy()).join(&name);
                 dir.name = name;
@@ -70,5 +72,33 @@ impl TaskDir {
         self.files.retain(|file| !file.is_called(name));
         // An error means that there is none.
         let _ = unlinkat(&self.folder, name, AtFlags::empty());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+
+    /// A tool runs as the same user as its agent, and can change the modes of the agent's own folders.
+    #[test]
+    fn a_folder_becomes_a_home_after_a_change_of_modes() {
+        // Root is exempt from modes by these capabilities; they belong to the thread.
+        let mut present = capabilities(None).unwrap();
+        present.effective.remove(CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH);
+        set_capabilities(None, present).unwrap();
+        let around = tempfile::tempdir().unwrap();
+        let workspace = Arc::new(Workspace::open(around.path()).unwrap());
+        let homes = Homes::open(Arc::clone(&workspace)).unwrap();
+        let own = around.path().join(SPARE).join(homes.name.to_str().unwrap());
+        for closed in [around.path(), &own] {
+            let (dir, _) = workspace.create("TASK_1480000000.120000_AZazA".parse().unwrap()).unwrap();
+            fs::set_permissions(closed, Permissions::from_mode(0o000)).unwrap();
+            homes.adopt(dir, &[]).unwrap();
+        }
+        homes.close();
     }
 }

@@ -28,7 +28,7 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, Result};
 
-use super::own::move_to_trash;
+use super::own::{is_in_place, make_folder, move_to_trash};
 use super::pinned_folder::PinnedFolder;
 use super::{DirPool, OWNER_ONLY, TrashRemainder, Workspace, WorkspaceError, open_own};
 use base::{GraphId, Provided, TaskId};
@@ -189,18 +189,6 @@ impl Workspace {
         flock(&of_graph, FlockOperation::LockShared)?;
         Ok(is_in_place(all.as_fd(), name, of_graph.as_fd()).then_some(of_graph))
     }
-}
-
-fn make_folder(parent: BorrowedFd<'_>, name: impl rustix::path::Arg) -> Result<()> {
-    match mkdirat(parent, name, OWNER_ONLY) {
-        Ok(()) | Err(Errno::EXIST) => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-fn is_in_place(parent: BorrowedFd<'_>, name: &CStr, folder: BorrowedFd<'_>) -> bool {
-    let named = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW);
-    matches!((named, rustix::fs::fstat(folder)), (Ok(a), Ok(b)) if (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino))
 }
 
 /// Takes the exclusive lock on the folder of a graph; false if a task of it runs, or another agent has removed the folder.

@@ -1,12 +1,13 @@
 //! The agent's own folders: the trash, and the repair of changes that a tool may have made to any of them.
 
 use std::ffi::{CStr, CString};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::Mode;
+use rustix::fs::{AtFlags, Mode};
 use rustix::io::Errno;
+use rustix::path::Arg;
 
 use super::{OWNER_ONLY, TrashRemainder};
 use proc::files::removal;
@@ -33,6 +34,20 @@ pub(super) fn move_to_trash(
             Err(error) => return Err(error),
         }
     }
+}
+
+/// Makes a folder for the owner only, unless there is one.
+pub(crate) fn make_folder(parent: impl AsFd, name: impl Arg) -> rustix::io::Result<()> {
+    match rustix::fs::mkdirat(parent, name, OWNER_ONLY) {
+        Ok(()) | Err(Errno::EXIST) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether a name leads to this folder.
+pub(super) fn is_in_place(parent: BorrowedFd<'_>, name: &CStr, folder: BorrowedFd<'_>) -> bool {
+    let named = rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW);
+    matches!((named, rustix::fs::fstat(folder)), (Ok(a), Ok(b)) if (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino))
 }
 
 /// Restores the mode of an agent's own folder, if its owner has lost a permission; true if the mode was changed.
