@@ -174,9 +174,10 @@ fn a_leader_without_its_server_ends_when_another_home_may_lead() {
     let [first, second] = [(); 2].map(|()| home(&postgres));
     first.ok("up 1");
     let mut waiting = standby(&second);
-    // It is counted with the next renewal.
-    let counted = postgres.sql("SELECT commits FROM llts.leader");
-    eventually("a renewal", || postgres.sql("SELECT commits FROM llts.leader") != counted);
+    eventually("the leader knows of the other home", || {
+        let said = first.ok("status").out;
+        said.contains("stands by") && !said.contains("no home stands by")
+    });
     postgres.kill();
     eventually("the leader ends", || first.text("log/controller.log").contains("acknowledges nothing any more"));
     postgres.start_again();
