@@ -187,8 +187,7 @@ impl Folder {
         Form::COMPRESSED.into_iter().find_map(|form| entry(folder, named(output, form.end())))
     }
 
-    /// All compressed files: uncompressed ones wait for their turn, and only what is left of them counts. The names of all compressed
-    /// forms end like that of a whole one.
+    /// The compressed files. An output counts from its compression on. Each compressed form has the ending of a whole one.
     pub(super) fn compressed(&self) -> Vec<Entry> {
         let is_compressed = |entry: &Entry| entry.1.rsplit_once('.').is_some_and(|(_, end)| end == WHOLE);
         self.entries().into_iter().filter(is_compressed).collect()

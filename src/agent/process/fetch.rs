@@ -371,8 +371,9 @@ impl Fetcher {
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.dir)? {
             let entry = entry?;
-            if entry.path().extension().is_some_and(|end| end == PART) {
-                remove_abandoned(&entry.path())?;
+            let path = entry.path();
+            if path.extension().is_some_and(|end| end == PART) {
+                remove_abandoned(&path)?;
             }
             let Some(digest) = entry.file_name().to_str().and_then(|name| name.parse::<ToolDigest>().ok()) else {
                 continue;
