@@ -19,6 +19,7 @@ use base::{CurveClientFiles, CurveServerFiles, quoted_path};
 use proc::files::rename::rename_new;
 
 pub use folder::KeyFolder;
+pub(crate) use folder::LOOK_INTERVAL;
 
 /// Maximum bytes of a key file. A longer file is not a key.
 const FILE_BYTES_MAX: usize = 4096;

@@ -182,7 +182,7 @@ impl ListsServer {
             return Some(Duration::ZERO);
         }
         let deadlines = self.engine.poll_timeout().map(|(at, _)| at).into_iter().chain(self.own_timeout());
-        deadlines.map(|at| at.since(now.mono)).chain(self.server.timeout()).min()
+        deadlines.map(|at| at.since(now.mono)).chain(self.server.timeout(now.mono)).min()
     }
 
     /// Work that does not belong to one event: new connections, unread input, deadlines.

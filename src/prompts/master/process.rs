@@ -141,7 +141,7 @@ impl PromptMaster {
                     LISTENER => self.server.note_listener(),
                     WATCH => self.watch.note_readable(),
                     ANSWERS => self.read_answers(now),
-                    KEYS => self.check_keys(now),
+                    KEYS => self.server.note_keys(),
                     WAKER => self.handle_stop(now, "its host stops"),
                     SIGNALS => {
                         for signal in signals.as_mut().map(Signals::read).unwrap_or_default() {
@@ -188,11 +188,12 @@ impl PromptMaster {
             return Some(Duration::ZERO);
         }
         let deadlines = self.engine.poll_timeout().map(|(at, _)| at).into_iter().chain(self.watch.rescan());
-        deadlines.map(|at| at.since(now.mono)).chain(self.server.timeout()).min()
+        deadlines.map(|at| at.since(now.mono)).chain(self.server.timeout(now.mono)).min()
     }
 
     /// Work that does not belong to one event: new connections, unread input, deadlines.
     fn go_on(&mut self, now: Now) {
+        self.check_keys(now);
         self.accept(now);
         for number in self.server.take_unread() {
             self.receive(now, Connection(number));
@@ -235,7 +236,7 @@ impl PromptMaster {
 
     /// A removed key closes the connections that have it.
     fn check_keys(&mut self, now: Now) {
-        for number in self.server.look_at_keys() {
+        for number in self.server.look_at_keys(now) {
             log::warn!("connection {number} is closed: its key is not authorised any more");
             self.lose(now, Connection(number));
         }

@@ -8,6 +8,7 @@ use std::fs;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
@@ -15,6 +16,9 @@ use super::{AuthorisedKey, KeyError, check_owner, check_writers, server};
 use crate::engine::{KeyPair, ServerKeys};
 use base::{CurveServerFiles, Wall};
 use proc::files::file_stamp::FileStamp;
+
+/// How often the keys are checked without an event: changes on another machine cause no event here.
+pub(crate) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The keys of a controller. Those in the folder may change while it runs.
 #[derive(Debug)]
@@ -73,25 +77,28 @@ impl KeyFolder {
             Ok(stamps) => stamps,
             Err(error) => {
                 self.complain(BTreeSet::from([format!("{error}; no key is accepted until this is repaired")]));
+                // It may pass without a change of the folder.
+                self.seen = None;
                 return self.take(&[]);
             }
         };
         // It may be another folder of the same name.
         watch(self.news.as_ref(), &self.folder);
-        let (mut keys, mut complaints) = (Vec::new(), BTreeSet::new());
+        let (mut keys, mut complaints, mut all_read) = (Vec::new(), BTreeSet::new(), true);
         for (path, stamp) in stamps.iter().filter(|(path, _)| **path != self.folder) {
             match authorised(path) {
                 Ok(key) => keys.push(key),
                 // It is about to be written, and will then be checked again.
                 Err(KeyError::NoKey { .. }) if stamp.is_some_and(|it| it.size == 0 && !it.is_settled(now)) => {}
                 Err(error) => {
+                    all_read &= !matches!(error, KeyError::Read { .. });
                     complaints.insert(format!("{error}; it is ignored"));
                 }
             }
         }
         self.complain(complaints);
         let is_settled = stamps.values().flatten().all(|stamp| stamp.is_settled(now));
-        self.seen = is_settled.then_some(stamps);
+        self.seen = (is_settled && all_read).then_some(stamps);
         self.take(&keys)
     }
 
@@ -276,6 +283,25 @@ mod tests {
         assert!(place.folder.complaints.is_empty());
         fs::set_permissions(place.keys(), fs::Permissions::from_mode(0o777)).unwrap();
         assert_eq!(place.look(), (true, vec![]), "any user may put keys there");
+    }
+
+    /// A link in its path leads elsewhere for a while: neither the folder nor a file changes.
+    #[test]
+    fn keys_are_valid_again_when_an_unchanged_folder_is_back() {
+        let mut place = Place::new();
+        let link = place.place.path().join("link");
+        let lead_to = |to: &Path| {
+            let _ = fs::remove_file(&link);
+            std::os::unix::fs::symlink(to, &link).unwrap();
+        };
+        lead_to(place.place.path());
+        place.folder.folder = link.join("authorised");
+        assert_eq!(place.look(), (false, vec![key(2)]));
+        assert!(place.folder.seen.is_some());
+        lead_to(Path::new("/nowhere"));
+        assert_eq!(place.look(), (true, vec![]));
+        lead_to(place.place.path());
+        assert_eq!(place.look(), (true, vec![key(2)]));
     }
 
     #[test]

@@ -12,9 +12,10 @@ use mio::{Interest, Poll, Registry, Token};
 
 use super::json_link::{After, Input, Link};
 use super::json_wire::{PortKeys, Wire};
+use crate::curve_keys::LOOK_INTERVAL;
 use crate::endpoint::Refusals;
 use crate::json::split::FrameError;
-use base::{IncidentKind, Loopback};
+use base::{IncidentKind, Loopback, Mono, Now};
 use proc::visitor::Visitor;
 use proc::{clock, incidents};
 
@@ -68,6 +69,8 @@ pub struct JsonServer {
     refusals: Refusals,
     /// `None` if all connections are plain.
     keys: Option<PortKeys>,
+    /// When the keys are checked next.
+    look_at: Mono,
     links: BTreeMap<u64, Link>,
     /// The number of the last connection.
     connections: u64,
@@ -100,6 +103,7 @@ impl JsonServer {
             loopback,
             refusals: Refusals::default(),
             keys: None,
+            look_at: clock::now().mono,
             links: BTreeMap::new(),
             connections: first,
             unread: BTreeSet::new(),
@@ -108,7 +112,7 @@ impl JsonServer {
         })
     }
 
-    /// Secures the port. Events of the key folder have this token; the caller then calls [`Self::look_at_keys`].
+    /// Secures the port. Events of the key folder have this token; the caller then calls [`Self::note_keys`].
     ///
     /// # Errors
     /// When the folder cannot be watched.
@@ -120,10 +124,16 @@ impl JsonServer {
         Ok(())
     }
 
-    /// Handles an event of the key folder. Returns the connections whose keys are no longer authorised.
-    pub fn look_at_keys(&mut self) -> Vec<u64> {
-        let Some(keys) = &mut self.keys else { return Vec::new() };
-        keys.folder.look(clock::now().wall);
+    /// The key folder has an event.
+    pub fn note_keys(&mut self) {
+        self.look_at = clock::now().mono;
+    }
+
+    /// Checks the keys, if that is due: after an event, and every second. Returns the connections whose keys are no longer authorised.
+    pub fn look_at_keys(&mut self, now: Now) -> Vec<u64> {
+        let Some(keys) = self.keys.as_mut().filter(|_| self.look_at <= now.mono) else { return Vec::new() };
+        self.look_at = now.mono + LOOK_INTERVAL;
+        keys.folder.look(now.wall);
         let keys = keys.folder.keys();
         self.links.iter().filter(|(_, link)| link.wire.is_revoked(&keys)).map(|(number, _)| *number).collect()
     }
@@ -139,8 +149,12 @@ impl JsonServer {
     }
 
     /// When the next turn is due without an event.
-    pub fn timeout(&self) -> Option<Duration> {
-        if self.unread.is_empty() { self.has_unaccepted.then_some(ACCEPT_PAUSE) } else { Some(Duration::ZERO) }
+    pub fn timeout(&self, now: Mono) -> Option<Duration> {
+        if !self.unread.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let keys = self.keys.is_some().then(|| self.look_at.since(now));
+        self.has_unaccepted.then_some(ACCEPT_PAUSE).into_iter().chain(keys).min()
     }
 
     /// The next new connection.
@@ -259,5 +273,62 @@ impl JsonServer {
             self.abort(number);
         }
         outcome.is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::curve_keys::KeyFolder;
+    use crate::engine::{ClientKeys, KeyPair};
+    use crate::json::json_dial::{Server, dial};
+    use base::{CurveServerFiles, Wall};
+
+    const LISTENER: Token = Token(0);
+    const NEWS: Token = Token(1);
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// The key of a worker is replaced behind a link, of which the kernel tells nothing.
+    #[test]
+    fn a_removed_key_closes_its_connection_without_an_event_of_the_folder() {
+        let place = tempfile::tempdir().unwrap();
+        let [secret_key, authorised_keys, target] =
+            ["secret", "authorised", "target"].map(|name| place.path().join(name));
+        let [own, first, second] = [1, 2, 3].map(|seed| KeyPair::from_bytes([seed; 32]));
+        fs::write(&secret_key, own.secret_text()).unwrap();
+        fs::set_permissions(&secret_key, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::create_dir(&authorised_keys).unwrap();
+        fs::write(&target, first.public().to_string()).unwrap();
+        std::os::unix::fs::symlink(&target, authorised_keys.join("worker")).unwrap();
+        let folder = KeyFolder::open(&CurveServerFiles { secret_key, authorised_keys }).unwrap();
+
+        let mut poll = Poll::new().unwrap();
+        let limits = LinkLimits { read_bytes_max: 1000, queued_bytes_max: 1000 };
+        let address = "127.0.0.1:0".parse().unwrap();
+        let mut server = JsonServer::listen(&poll, address, LISTENER, 9, limits, Loopback::Open).unwrap();
+        server.secure(PortKeys { folder, plain_from_anywhere: false }, NEWS).unwrap();
+        let port = server.address().unwrap().port();
+        let keys = Some(Arc::new(ClientKeys { pair: first, server: own.public() }));
+        let client = std::thread::spawn(move || dial(&Server { host: "127.0.0.1".into(), port, keys }, PATIENCE, 1000));
+        let mut events = mio::Events::with_capacity(8);
+        let mut authorised = None;
+        while authorised.is_none() {
+            poll.poll(&mut events, Some(PATIENCE)).unwrap();
+            server.note_listener();
+            while server.accept().is_some() {}
+            let number = events.iter().map(|event| event.token().0 as u64).find(|number| *number > 9);
+            authorised = number.filter(|number| server.receive(*number, |_| ()).is_authorised);
+        }
+        let _connection = client.join().unwrap().unwrap();
+
+        fs::write(&target, second.public().to_string()).unwrap();
+        let now = clock::now();
+        let later = Now { mono: now.mono + LOOK_INTERVAL, wall: Wall::from_micros(now.wall.micros() + 1_000_000) };
+        assert!(server.timeout(now.mono).is_some_and(|rest| rest <= LOOK_INTERVAL));
+        assert_eq!(server.look_at_keys(later), authorised.into_iter().collect::<Vec<_>>());
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::peer::{Peer, PeerId};
 use super::reactor::{Endpoint, KEYS_KEY};
 use super::stream::Stream;
-use crate::curve_keys::KeyFolder;
+use crate::curve_keys::{KeyFolder, LOOK_INTERVAL};
 use crate::endpoint::Decision;
 use crate::engine::{Connection, DisconnectReason, Peer as OtherSide, Security};
 use base::{CallerPlace, Neighbourhood, span};
@@ -22,9 +22,6 @@ const REST: Duration = Duration::from_millis(100);
 
 /// Maximum bytes of a message from a peer that is not served.
 const STRANGER_BYTES_MAX: usize = 65_536;
-
-/// How often the keys are checked without an event: changes on another machine cause no event here.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Endpoint {
     /// Whether one more connection could be accepted.
