@@ -4,6 +4,8 @@
 //! |---|---|---|
 //! | resting | its pause, which doubles each time, has passed | dialled |
 //! | dialled | the handshake is complete | open |
+//! | dialled | it fails, and another way is left | resting, until now |
+//! | dialled | it fails on the last way | resting |
 //! | open | it is lost | resting for the first pause |
 
 use std::time::Duration;
@@ -61,10 +63,13 @@ impl<K: Copy + PartialEq> Redial<K> {
         self.state = State::Dialled(id);
     }
 
-    /// No attempt could be begun.
-    pub fn handle_failed(&mut self, now: Mono) {
-        self.state = State::Resting { until: now + self.pause };
-        self.pause = (self.pause * 2).min(self.pause_max);
+    /// No attempt could be begun. Another way, if one is left, is tried at once; the pause comes behind the last one.
+    pub fn handle_failed(&mut self, now: Mono, has_another_way: bool) {
+        let pause = if has_another_way { Duration::ZERO } else { self.pause };
+        self.state = State::Resting { until: now + pause };
+        if !has_another_way {
+            self.pause = (self.pause * 2).min(self.pause_max);
+        }
     }
 
     /// The handshake is complete.
@@ -75,9 +80,9 @@ impl<K: Copy + PartialEq> Redial<K> {
     /// The connection is lost; `was_unanswered` if the peer has closed it without answering our first command. Returns
     /// whether the reason is worth reporting: the connection was never open, and a missing answer counts only from the
     /// second time on.
-    pub fn handle_closed(&mut self, now: Mono, was_unanswered: bool) -> bool {
+    pub fn handle_closed(&mut self, now: Mono, was_unanswered: bool, has_another_way: bool) -> bool {
         let was_open = matches!(self.state, State::Open(_));
-        self.handle_failed(now);
+        self.handle_failed(now, has_another_way);
         self.unanswered = if was_unanswered { self.unanswered + 1 } else { 0 };
         !was_open && (self.unanswered == 0 || self.unanswered >= UNANSWERED_MIN)
     }
@@ -124,15 +129,29 @@ mod tests {
         for pause in [100, 200, 350, 350] {
             redial.handle_dialled(1);
             assert_eq!((redial.poll_timeout(), redial.open()), (None, None));
-            assert!(redial.handle_closed(at(now), false), "the reason of a refusal is told at once");
+            assert!(redial.handle_closed(at(now), false, false), "the reason of a refusal is told at once");
             assert_eq!(redial.poll_timeout(), Some(at(now + pause)));
             now += pause;
         }
         redial.handle_dialled(2);
         redial.handle_opened(2);
         assert_eq!(redial.open(), Some(2));
-        assert!(!redial.handle_closed(at(now), false), "one that was open was not refused");
+        assert!(!redial.handle_closed(at(now), false, false), "one that was open was not refused");
         assert_eq!(redial.poll_timeout(), Some(at(now + 100)));
+    }
+
+    #[test]
+    fn all_ways_share_one_pause_which_doubles_with_each_round() {
+        let mut redial = Redial::new(at(0), Duration::from_secs(9));
+        let mut now = 0;
+        for pause in [100, 200, 400] {
+            redial.handle_dialled(1);
+            redial.handle_closed(at(now), false, true);
+            assert_eq!(redial.poll_timeout(), Some(at(now)), "the second way follows at once");
+            redial.handle_failed(at(now), false);
+            now += pause;
+            assert_eq!(redial.poll_timeout(), Some(at(now)));
+        }
     }
 
     #[test]
@@ -140,7 +159,7 @@ mod tests {
         let mut redial = Redial::new(at(0), Duration::from_secs(1));
         let told = [true, true, false, true, true].map(|unanswered| {
             redial.handle_dialled(1);
-            redial.handle_closed(at(0), unanswered)
+            redial.handle_closed(at(0), unanswered, false)
         });
         assert_eq!(told, [false, true, true, false, true]);
     }

@@ -44,16 +44,6 @@ struct Target {
     redial: Redial<PeerId>,
 }
 
-impl Target {
-    /// An attempt could not be started. The rest of the round follows at once.
-    fn fail(&mut self, now: Mono) {
-        self.redial.handle_failed(now);
-        if self.route.has_more() {
-            self.redial.handle_given_up(now);
-        }
-    }
-}
-
 impl Redialer {
     /// Begins to connect to each target.
     ///
@@ -80,21 +70,22 @@ impl Redialer {
 
     fn dial(&mut self, now: Mono) {
         for (tag, target) in self.targets.iter_mut().enumerate().filter(|(_, target)| target.redial.is_due(now)) {
-            let LinkSettings { mut limits, security, .. } = self.settings.clone();
-            if target.route.is_a_choice() {
-                limits.handshake_timeout = limits.handshake_timeout.min(WAY_MAX);
-            }
-            let settings = Settings { kind: target.kind, limits, security };
             let dialled = match target.route.next() {
                 Next::LooksUp => continue,
-                Next::Address(address) => self.endpoint.connect(&address, settings, tag),
+                Next::Address(address) => {
+                    let LinkSettings { mut limits, security, .. } = self.settings.clone();
+                    if target.route.is_a_choice() {
+                        limits.handshake_timeout = limits.handshake_timeout.min(WAY_MAX);
+                    }
+                    self.endpoint.connect(&address, Settings { kind: target.kind, limits, security }, tag)
+                }
                 Next::Unknown(error) => Err(error),
             };
             match dialled {
                 Ok(peer) => target.redial.handle_dialled(peer),
                 Err(error) => {
                     log::debug!("cannot connect to {}: {error}", target.route.text());
-                    target.fail(now);
+                    target.redial.handle_failed(now, target.route.has_more());
                 }
             }
         }
@@ -130,11 +121,8 @@ impl Redialer {
             // A connection that was given up earlier no longer matters.
             _ if redial.current() != Some(peer) => None,
             What::Closed(why) => {
-                let was_open = redial.open().is_some();
-                let says_why = redial.handle_closed(now, why == Some(DisconnectReason::Unanswered));
-                if !was_open && target.route.has_more() {
-                    redial.handle_given_up(now);
-                }
+                let was_unanswered = why == Some(DisconnectReason::Unanswered);
+                let says_why = redial.handle_closed(now, was_unanswered, target.route.has_more());
                 if let Some(reason) = why.filter(|_| says_why) {
                     self.denial = Denial::of(&reason, &self.settings.security).or(self.denial);
                 }

@@ -103,9 +103,9 @@ impl Route {
         }
     }
 
-    /// Whether there are several ways.
+    /// Whether there are several ways, or several addresses of the only one.
     pub(super) fn is_a_choice(&self) -> bool {
-        self.ways.len() > 1
+        self.ways.len() > 1 || self.has_more()
     }
 
     /// Whether something is left to try without a pause.
