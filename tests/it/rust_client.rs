@@ -84,7 +84,6 @@ fn client(sandbox: &Sandbox) -> Client {
     connect(sandbox).expect("a controller")
 }
 
-/// A service with one agent, whose lists come in pages of some tasks.
 /// A service with one agent, whose lists come in pages of some dozen tasks.
 fn service() -> Sandbox {
     let sandbox = Sandbox::new();
@@ -138,6 +137,33 @@ fn a_task_is_submitted_waited_for_and_looked_at() {
     assert!(matches!(&unknown, ClientError::Reply(reply) if reply.is_no_such_task()), "{unknown}");
     let refused = client.submit(&Submission::new("helo").requiring_tool()).unwrap_err();
     assert!(refused.to_string().contains("hello"), "{refused}");
+    sandbox.ends_clean();
+}
+
+/// With the patience of this client, an answer that was lost with its connection would be missed for ten minutes.
+#[test]
+fn a_wait_goes_on_at_once_when_the_controller_is_back() {
+    let sandbox = service();
+    let client = client(&sandbox);
+    let go = sandbox.path("go");
+    let task = Submission::shell(format!("until test -e '{}'; do sleep 0.05; done", go.display()));
+    let id = client.submit(&task).unwrap().id;
+    let (sender, ended) = std::sync::mpsc::channel();
+    let (endpoint, waited) = (client.endpoint().to_owned(), id.clone());
+    let waiter = std::thread::spawn(move || {
+        let patient = Client::connect(&endpoint, Duration::from_secs(600)).unwrap();
+        patient.query(&waited).unwrap();
+        sender.send(None).unwrap();
+        sender.send(patient.wait(&waited).unwrap().outcome().map(str::to_owned)).unwrap();
+    });
+    assert_eq!(ended.recv().unwrap(), None);
+    eventually("it runs", || client.query(&id).unwrap().status() == "RUNNING");
+    signal(sandbox.process(" controller"), Signal::KILL);
+    eventually("the controller is back", || client.stats().is_ok());
+    fs::write(go, "").unwrap();
+    let outcome = ended.recv_timeout(Duration::from_secs(60)).expect("the wait ends");
+    assert_eq!(outcome.as_deref(), Some("SUCCEEDED"));
+    waiter.join().unwrap();
     sandbox.ends_clean();
 }
 

@@ -180,7 +180,9 @@ impl Client {
     /// # Errors
     /// [`ClientError`]
     pub fn ask<A>(&self, ask: &Ask<A>) -> Result<A, ClientError> {
-        self.answer(ask, self.exchange(ask, self.reply_timeout, None)?)
+        let until = clock::now().mono + self.reply_timeout;
+        let outcome = self.requester.borrow_mut().exchange(ask.encode(), until, None);
+        self.answer(ask, self.exchanged(outcome)?)
     }
 
     /// The same for a question that a controller can answer as soon as it has started, without its agents: it is sent again at once if
@@ -189,9 +191,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`]
     pub fn ask_over_restarts<A>(&self, ask: &Ask<A>) -> Result<A, ClientError> {
-        let until = clock::now().mono + self.reply_timeout;
-        let outcome = self.requester.borrow_mut().exchange_repeatable(ask.encode(), until, None);
-        self.answer(ask, self.exchanged(outcome)?)
+        self.answer(ask, self.exchange_repeatable(ask, self.reply_timeout, None)?)
     }
 
     fn answer<A>(&self, ask: &Ask<A>, exchange: Exchange) -> Result<A, ClientError> {
@@ -207,10 +207,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`]
     pub fn ask_repeatably<A>(&self, ask: &Ask<A>) -> Result<A, ClientError> {
-        self.until_answered(ask, || {
-            let until = clock::now().mono + self.reply_timeout;
-            self.exchanged(self.requester.borrow_mut().exchange_repeatable(ask.encode(), until, None))
-        })
+        self.ask_patiently(ask, Duration::ZERO)
     }
 
     /// Whether a connection has taken the last request.
@@ -281,7 +278,7 @@ impl Client {
             // The first request is answered at once, so that a missing controller is noticed at once.
             let park = if self.heard.get().is_some() { left } else { Duration::ZERO };
             let ask = ask(park);
-            match self.exchange(&ask, park + self.reply_timeout, interrupt)? {
+            match self.exchange_repeatable(&ask, park + self.reply_timeout, interrupt)? {
                 Exchange::Reply(frame) => {
                     let answer = ask.decode(&frame)?;
                     if has_ended(&answer) || until.is_some_and(|until| until <= clock::now().mono) {
@@ -301,32 +298,23 @@ impl Client {
     /// # Errors
     /// [`ClientError`]
     pub fn ask_patiently<A>(&self, ask: &Ask<A>, park: Duration) -> Result<A, ClientError> {
-        self.until_answered(ask, || self.exchange(ask, park + self.reply_timeout, None))
-    }
-
-    fn until_answered<A>(
-        &self,
-        ask: &Ask<A>,
-        exchange: impl Fn() -> Result<Exchange, ClientError>,
-    ) -> Result<A, ClientError> {
         let mut silences = 0;
         loop {
-            match exchange()? {
+            match self.exchange_repeatable(ask, park + self.reply_timeout, None)? {
                 Exchange::Reply(frame) => return Ok(ask.decode(&frame)?),
                 Exchange::Silence | Exchange::Interrupted => self.check_silence(&mut silences)?,
             }
         }
     }
 
-    fn exchange<A>(
+    fn exchange_repeatable<A>(
         &self,
         ask: &Ask<A>,
         patience: Duration,
         interrupt: Option<BorrowedFd<'_>>,
     ) -> Result<Exchange, ClientError> {
         let until = clock::now().mono + patience;
-        let outcome = self.requester.borrow_mut().exchange(ask.encode(), until, interrupt);
-        self.exchanged(outcome)
+        self.exchanged(self.requester.borrow_mut().exchange_repeatable(ask.encode(), until, interrupt))
     }
 
     fn exchanged(&self, outcome: Outcome) -> Result<Exchange, ClientError> {
