@@ -51,5 +51,6 @@ pub use ports::{PortSettings, Ports};
 pub use reactor::{Arrival, Endpoint, What};
 pub use redialer::LinkSettings;
 pub use requester::{Outcome, Requester};
-pub use socket_path::{PATH_BYTES_MAX as SOCKET_PATH_BYTES_MAX, connect_unix};
+pub use socket_path::PATH_BYTES_MAX as SOCKET_PATH_BYTES_MAX;
 pub(crate) use stream::Stream;
+pub use stream::probe_unix;

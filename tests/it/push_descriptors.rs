@@ -56,7 +56,7 @@ fn start(policy: &AddressPolicy) -> Pusher {
         acknowledgements_max: 0,
         policy: policy.clone(),
     };
-    Pusher::start(config, KeyPair::from_bytes([1; 32])).unwrap()
+    Pusher::start(config, KeyPair::from_bytes([1; 32])).expect("threads and descriptors are left")
 }
 
 /// Every descriptor that this process can have. The limit is one on their numbers, not on how many there are: a parent that leaves a high one

@@ -8,7 +8,7 @@ use std::time::Duration;
 use api::config::Config;
 use api::service_file::{self, Service};
 use api::transport;
-use zmtp::sockets::{Address, connect_unix};
+use zmtp::sockets::{Address, probe_unix};
 
 /// The controller of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ pub fn dead_supervisor(config: &Config) -> Option<u32> {
 fn of_service(service: &Service, is_closed: bool) -> Option<Configured> {
     if let Some(socket) = service.socket.as_ref().filter(|_| !is_closed) {
         let listening = Address::parse(socket).is_ok_and(|address| match address {
-            Address::Ipc(path) => connect_unix(&path).is_ok(),
+            Address::Ipc(path) => probe_unix(&path).is_ok(),
             Address::Tcp(_) => false,
         });
         let configured = if listening { Configured::Listening } else { Configured::At };
@@ -105,7 +105,7 @@ enum Socket {
 
 fn listening(path: &Path) -> Socket {
     let endpoint = Address::Ipc(path.to_owned()).to_string();
-    match connect_unix(path) {
+    match probe_unix(path) {
         Ok(_) => Socket::Listening(endpoint),
         Err(error) if is_absent(&error) => Socket::Silent,
         Err(_) => Socket::Unusable,
@@ -131,7 +131,7 @@ pub fn is_refused(endpoint: &str, timeout: Duration) -> bool {
     let refused = |error: std::io::Error| is_absent(&error);
     match Address::parse(endpoint) {
         Ok(Address::Tcp(address)) => TcpStream::connect_timeout(&address, timeout).is_err_and(refused),
-        Ok(Address::Ipc(path)) => connect_unix(&path).is_err_and(refused),
+        Ok(Address::Ipc(path)) => probe_unix(&path).is_err_and(refused),
         Err(_) => false,
     }
 }

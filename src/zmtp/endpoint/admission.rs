@@ -169,6 +169,7 @@ impl<K: Copy + Ord> Admission<K> {
     /// A connection is gone.
     pub fn leave(&mut self, id: K, info: &ConnectionInfo) {
         self.by_machine.leave(info.machine, info.standing, id);
+        self.handshakes.retain(|other| *other != id);
     }
 
     /// The number of places open to a newcomer from this machine.
@@ -218,7 +219,7 @@ impl<K: Copy + Ord> Admission<K> {
         })
     }
 
-    /// Checks that every connection is in its place exactly once.
+    /// Checks that every connection is in its place exactly once, and that no other one is held.
     ///
     /// # Panics
     /// When one is not.
@@ -227,6 +228,7 @@ impl<K: Copy + Ord> Admission<K> {
             let info = connections.info(id).map(|info| (info.machine, info.standing));
             assert_eq!(info, Some((machine, standing)), "a connection is in the wrong place");
         }
+        assert!(self.handshakes.len() <= connections.count(), "a connection that is gone is held");
     }
 }
 
@@ -283,6 +285,18 @@ mod tests {
         assert_eq!(admission.decide(at(9), ip(4), &mut world), Decision::ReplaceHandshake(3));
         world.get_mut(&3).unwrap().opened(at(9), false);
         assert_eq!(admission.decide(at(9), ip(4), &mut world), Decision::ReplaceIdle(1));
+    }
+
+    #[test]
+    fn connections_that_are_gone_are_forgotten() {
+        let (mut admission, mut world) = (admission(3, 9), World::new());
+        enter(&mut admission, &mut world, 1, ip(1), true);
+        for id in 2..10 {
+            enter(&mut admission, &mut world, id, ip(1), id % 2 == 0);
+            let info = world.remove(&id).unwrap();
+            admission.leave(id, &info);
+            admission.sanity_check(&mut world);
+        }
     }
 
     #[test]

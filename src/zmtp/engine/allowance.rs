@@ -11,20 +11,21 @@ impl Connection {
     pub(super) fn allowance(&self) -> Allowance {
         let limits = &self.settings.limits;
         let message_bytes = limits.message_bytes_max.saturating_sub(self.parts_bytes);
-        let skips = self.skips();
+        let (skips, before) = (self.skips(), self.parts_bytes);
         match self.state {
             State::Open(_) if self.session.is_some() => {
                 let bytes = limits.bytes_max().max(COMMAND_BYTES_MAX) + OVERHEAD_BYTES;
                 let overhead = OVERHEAD_BYTES;
-                Allowance { command_bytes: bytes, message_bytes: bytes, long: None, skips, overhead }
+                Allowance { command_bytes: bytes, message_bytes: bytes, long: None, skips, overhead, before }
             }
             State::Open(_) => {
                 let (command_bytes, long) = (COMMAND_BYTES_MAX, limits.long);
-                Allowance { command_bytes, message_bytes, long, skips, overhead: 0 }
+                Allowance { command_bytes, message_bytes, long, skips, overhead: 0, before }
             }
             // The identity of the peer is not known yet.
             State::Greeting { .. } | State::Handshake { .. } | State::Over => {
-                Allowance { command_bytes: COMMAND_BYTES_MAX, message_bytes: 0, long: None, skips: false, overhead: 0 }
+                let command_bytes = COMMAND_BYTES_MAX;
+                Allowance { command_bytes, message_bytes: 0, long: None, skips: false, overhead: 0, before: 0 }
             }
         }
     }

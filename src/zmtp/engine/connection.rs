@@ -331,9 +331,13 @@ impl Connection {
 
     /// The stream has taken `count` bytes of [`Self::output`].
     pub fn handle_written(&mut self, now: Mono, count: usize) {
+        let was_clogged = self.is_clogged();
         self.outbox.handle_written(count);
         if count > 0 {
             self.liveness.moved(now, self.outbox.is_empty());
+            if was_clogged {
+                self.liveness.reads(now);
+            }
         }
     }
 

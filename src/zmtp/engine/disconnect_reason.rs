@@ -70,6 +70,19 @@ pub enum DisconnectReason {
     Over,
 }
 
+impl DisconnectReason {
+    /// Hints at the cause on the other side, for the most common mistakes.
+    pub(crate) const fn remedy(&self) -> &'static str {
+        match self {
+            Self::Unauthorised(_) => "; a file with it in CURVE_AUTHORISED_KEYS_DIR authorises it",
+            Self::Keys(_) => "; check its CURVE_SERVER_PUBLIC_KEY_FILE",
+            Self::Mechanism { .. } => "; configure CURVE keys on both sides, or on neither",
+            Self::TooManyParts(_) => "; MESSAGE_FRAMES_MAX is the limit",
+            _ => "",
+        }
+    }
+}
+
 /// A message that is refused because the queue of the peer is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the queue of the peer is full")]

@@ -35,6 +35,15 @@ pub(super) struct Allowance {
     pub(super) skips: bool,
     /// Bytes of a frame that are not part of its message.
     pub(super) overhead: usize,
+    /// Bytes of the parts before it in its message.
+    pub(super) before: usize,
+}
+
+impl Allowance {
+    /// Whether a part of this length is permitted in a message of some kind.
+    fn may_be_long(&self, length: usize) -> bool {
+        self.long.is_some_and(|long| length <= long.bytes_max().saturating_sub(self.before))
+    }
 }
 
 /// Longest message that is skipped. A longer one is not worth reading and ends its connection. The largest submit, if
@@ -73,7 +82,7 @@ impl FrameReader {
         }
         if let (Some(length), Some(long)) = (self.doubtful, allowed.long) {
             match long.bytes_of(&self.body) {
-                Some(max) if length <= max => self.doubtful = None,
+                Some(max) if length <= max.saturating_sub(allowed.before) => self.doubtful = None,
                 None if now.len() < missing => {}
                 max => {
                     let max = max.unwrap_or_default().max(allowed.message_bytes);
@@ -129,7 +138,7 @@ impl FrameReader {
         let max = if flags & COMMAND == 0 { allowed.message_bytes } else { allowed.command_bytes };
         match usize::try_from(length) {
             Ok(length) if length <= max => Ok(Some(length)),
-            Ok(length) if flags & COMMAND == 0 && allowed.long.is_some_and(|long| length <= long.bytes_max()) => {
+            Ok(length) if flags & COMMAND == 0 && allowed.may_be_long(length) => {
                 self.doubtful = Some(length);
                 Ok(Some(length))
             }

@@ -26,6 +26,8 @@ pub(super) struct Liveness {
     heard: Mono,
     /// Time of an unanswered probe.
     asked: Option<Mono>,
+    /// When the peer was last known to read from a full stream.
+    reads: Option<Mono>,
     /// Since when queued bytes have waited without progress.
     stalled_since: Option<Mono>,
     /// The silence after which the peer wants to be considered gone.
@@ -34,7 +36,7 @@ pub(super) struct Liveness {
 
 impl Liveness {
     pub(super) const fn new(now: Mono) -> Self {
-        Self { heard: now, asked: None, stalled_since: None, ttl: None }
+        Self { heard: now, asked: None, reads: None, stalled_since: None, ttl: None }
     }
 
     pub(super) const fn heard(&mut self, now: Mono) {
@@ -44,6 +46,11 @@ impl Liveness {
 
     pub(super) const fn asked(&mut self, now: Mono) {
         self.asked = Some(now);
+    }
+
+    /// The peer has read from a full stream, so it lives. Its own messages are not read meanwhile: they stay unheard.
+    pub(super) const fn reads(&mut self, now: Mono) {
+        self.reads = Some(now);
     }
 
     pub(super) fn set_ttl(&mut self, ttl: Duration) {
@@ -73,11 +80,16 @@ impl Liveness {
         let ask = limits.ping_interval.filter(|_| can_ask).map(|interval| {
             match self.asked {
                 // Counted from the probe, which may come late if this whole process was stopped for a while.
-                Some(asked) => (asked + interval * ANSWER_INTERVALS, Timer::Silence),
+                Some(asked) => (self.seen(asked) + interval * ANSWER_INTERVALS, Timer::Silence),
                 None => (self.heard + interval, Timer::Ping),
             }
         });
-        let ttl = self.ttl.map(|ttl| (self.heard + ttl, Timer::Silence));
+        let ttl = self.ttl.map(|ttl| (self.seen(self.heard) + ttl, Timer::Silence));
         self.stall(limits).into_iter().chain(ask).chain(ttl).min()
+    }
+
+    /// The last sign of life, at least as late as this.
+    fn seen(&self, at: Mono) -> Mono {
+        self.reads.map_or(at, |reads| reads.max(at))
     }
 }

@@ -38,14 +38,16 @@ fn a_long_message_says_in_its_first_bytes_that_it_is_one() {
         _ => LongKind::None,
     };
     let long = LongMessages { submit_bytes_max: 5000, graph_bytes_max: 9000, report_bytes_max: 0, kind };
-    for (start, length, is_taken) in [
-        ("LO", 5000, true),
-        ("LX", 1001, false),
-        ("X", 1001, false),
-        ("LO", 5001, false),
-        ("LG", 9000, true),
-        ("LG", 9001, false),
-        ("X", 1000, true),
+    for (start, before, length, is_taken) in [
+        ("LO", 0, 5000, true),
+        ("LX", 0, 1001, false),
+        ("X", 0, 1001, false),
+        ("LO", 0, 5001, false),
+        ("LG", 0, 9000, true),
+        ("LG", 0, 9001, false),
+        ("X", 0, 1000, true),
+        ("LO", 10, 4990, true),
+        ("LO", 10, 4991, false),
     ] {
         for split in [1, 7, 4096] {
             let mut reader = frame::FrameReader::default();
@@ -55,6 +57,7 @@ fn a_long_message_says_in_its_first_bytes_that_it_is_one() {
                 long: Some(long),
                 skips: split == 7,
                 overhead: 0,
+                before,
             };
             let mut stream = Vec::new();
             frame::write_header(&mut stream, 0, length);
@@ -408,6 +411,20 @@ fn who_does_not_read_is_noticed() {
     assert_eq!(router.send(at(SECOND * 8), &[b"reply"]), Err(Full));
     router.handle_timeout(at(SECOND * 36)).unwrap();
     assert_eq!(router.handle_timeout(at(SECOND * 37)), Err(DisconnectReason::NotReading));
+}
+
+/// As long as its queue is full, nothing is read from it, and so no answer to a probe.
+#[test]
+fn who_reads_slowly_from_a_full_queue_is_not_silent() {
+    let mut router = opened(Kind::Router, Kind::Dealer);
+    let fill = |router: &mut Connection, now| while router.send(at(now), &[b"reply"]).is_ok() {};
+    for second in 1..600_u32 {
+        fill(&mut router, SECOND * second);
+        router.handle_written(at(SECOND * second), 7);
+        router.handle_timeout(at(SECOND * second)).unwrap();
+    }
+    fill(&mut router, SECOND * 600);
+    router.handle_timeout(at(SECOND * 640)).unwrap_err();
 }
 
 #[test]

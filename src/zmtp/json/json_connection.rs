@@ -11,6 +11,7 @@ use rustix::net::sockopt;
 use super::json_dial::{DialError, Dialled, Server, dial};
 use super::json_wire::{Decoded, Wire};
 use crate::json::split::Splitter;
+use proc::clock;
 use proc::one_job::OneJob;
 use proc::readable::PollSet;
 
@@ -26,9 +27,6 @@ const UNACKNOWLEDGED_MILLIS_MAX: u32 = 30_000;
 
 /// Time limit for the last messages.
 const LINGER: Duration = Duration::from_millis(500);
-
-/// Maximum reads while closing. A server may still send some messages to a leaving client, but not this many.
-const LAST_READS_MAX: u32 = 1024;
 
 /// Maximum bytes read in one turn, so that a long message does not delay the rest of the turn.
 const READ_BYTES: usize = 64 << 10;
@@ -196,18 +194,24 @@ impl Connection {
     }
 
     fn take_leave(&mut self) -> io::Result<()> {
+        let until = clock::now().mono + LINGER;
+        // Zero would mean no limit.
+        let left =
+            || Some(until.since(clock::now().mono)).filter(|left| !left.is_zero()).ok_or(io::ErrorKind::TimedOut);
         self.stream.set_nonblocking(false)?;
-        self.stream.set_write_timeout(Some(LINGER))?;
-        self.stream.write_all(&self.out)?;
+        while !self.out.is_empty() {
+            self.stream.set_write_timeout(Some(left()?))?;
+            let length = self.stream.write(&self.out)?;
+            self.out.drain(..length);
+        }
         self.stream.shutdown(Shutdown::Write)?;
-        self.stream.set_read_timeout(Some(LINGER))?;
         let mut bytes = [0; 1024];
-        for _ in 0..LAST_READS_MAX {
+        loop {
+            self.stream.set_read_timeout(Some(left()?))?;
             if self.stream.read(&mut bytes)? == 0 {
-                break;
+                return Ok(());
             }
         }
-        Ok(())
     }
 }
 

@@ -88,7 +88,7 @@ impl Wire {
                 Ok(Some(Event::Subscribed(_) | Event::Cancelled(_))) => {}
                 Ok(None) => break,
                 Err(reason) => {
-                    decoded.refusal = Some(format!("{reason}{}", remedy(&reason)));
+                    decoded.refusal = Some(format!("{reason}{}", reason.remedy()));
                     break;
                 }
             }
@@ -139,15 +139,6 @@ fn settings(kind: Kind, security: Security, read_bytes_max: usize) -> Settings {
         ping_interval: None,
     };
     Settings { kind, limits, security }
-}
-
-/// Hints at the cause on the other side, for the most common mistakes.
-const fn remedy(reason: &DisconnectReason) -> &'static str {
-    match reason {
-        DisconnectReason::Unauthorised(_) => "; a file with it in CURVE_AUTHORISED_KEYS_DIR authorises it",
-        DisconnectReason::Keys(_) => "; check its CURVE_SERVER_PUBLIC_KEY_FILE",
-        _ => "",
-    }
 }
 
 /// The keys of a server.

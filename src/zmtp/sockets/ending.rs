@@ -22,7 +22,7 @@ impl Endpoint {
                 DisconnectReason::TooLong { .. } if peer.info.is_open() && !peer.connection.subscribes() => {
                     " (MESSAGE_BYTES_MAX)"
                 }
-                reason => remedy(reason),
+                reason => reason.remedy(),
             };
             // Output that the stream does not take at once is lost.
             let _ = peer.write(self.now);
@@ -130,16 +130,5 @@ impl Endpoint {
         for id in unread {
             self.arm(id);
         }
-    }
-}
-
-/// Hints at the cause on the other side, for the most common mistakes.
-const fn remedy(reason: &DisconnectReason) -> &'static str {
-    match reason {
-        DisconnectReason::Unauthorised(_) => "; a file with it in CURVE_AUTHORISED_KEYS_DIR authorises it",
-        DisconnectReason::Keys(_) => "; check its CURVE_SERVER_PUBLIC_KEY_FILE",
-        DisconnectReason::Mechanism { .. } => "; configure CURVE keys on both sides, or on neither",
-        DisconnectReason::TooManyParts(_) => "; MESSAGE_FRAMES_MAX is the limit",
-        _ => "",
     }
 }

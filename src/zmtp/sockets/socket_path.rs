@@ -4,7 +4,6 @@
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, open};
@@ -39,19 +38,12 @@ impl SocketPath {
     }
 }
 
-/// Connects to a unix socket, and blocks until that is done.
-///
-/// # Errors
-/// As [`UnixStream::connect`].
-pub fn connect_unix(path: &Path) -> io::Result<UnixStream> {
-    UnixStream::connect(SocketPath::of(path)?.as_path())
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::UnixListener;
 
     use super::*;
+    use crate::sockets::probe_unix;
 
     #[test]
     fn a_path_of_any_length_is_bound_and_reached() {
@@ -62,10 +54,10 @@ mod tests {
         }
         std::fs::create_dir_all(&deep).unwrap();
         for path in [folder.path().join("short"), deep.join("socket")] {
-            let refused = connect_unix(&path).unwrap_err();
+            let refused = probe_unix(&path).unwrap_err();
             assert_eq!(refused.kind(), io::ErrorKind::NotFound);
             let _listener = UnixListener::bind(SocketPath::of(&path).unwrap().as_path()).unwrap();
-            connect_unix(&path).unwrap();
+            probe_unix(&path).unwrap();
         }
     }
 }

@@ -15,7 +15,7 @@ use nix::sys::socket::{
 use nix::sys::stat::{Mode, umask};
 
 use super::address::Address;
-use super::socket_path::{SocketPath, connect_unix};
+use super::socket_path::SocketPath;
 use crate::port::{BACKLOG, KEEPALIVE_COUNT, KEEPALIVE_IDLE_SECONDS, KEEPALIVE_INTERVAL_SECONDS};
 use proc::visitor::Visitor;
 
@@ -35,11 +35,7 @@ impl Stream {
                 begin(&fd, &SockaddrStorage::from(*address))?;
                 Self::tcp(TcpStream::from(fd))
             }
-            Address::Ipc(path) => {
-                let fd = open(AddressFamily::Unix)?;
-                begin(&fd, &UnixAddr::new(SocketPath::of(path)?.as_path())?)?;
-                Ok(Self::Ipc(UnixStream::from(fd)))
-            }
+            Address::Ipc(path) => Ok(Self::Ipc(connect_unix(path)?)),
         }
     }
 
@@ -126,6 +122,23 @@ fn begin(fd: &OwnedFd, address: &dyn SockaddrLike) -> io::Result<()> {
     }
 }
 
+fn connect_unix(path: &Path) -> io::Result<UnixStream> {
+    let fd = open(AddressFamily::Unix)?;
+    begin(&fd, &UnixAddr::new(SocketPath::of(path)?.as_path())?)?;
+    Ok(UnixStream::from(fd))
+}
+
+/// Looks whether a process listens at a unix socket. It does not wait for one that is frozen and has as many callers as it may.
+///
+/// # Errors
+/// Those of a connection: none listens, or this user may not connect.
+pub fn probe_unix(path: &Path) -> io::Result<()> {
+    match connect_unix(path) {
+        Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// A bound socket.
 #[derive(Debug)]
 pub(super) enum Listener {
@@ -207,7 +220,7 @@ fn bind_ipc(path: &Path) -> io::Result<UnixListener> {
                 let sentence = format!("{what}; end it, or name another path with CONTROLLER_IPC_FILE");
                 io::Error::new(io::ErrorKind::AddrInUse, sentence)
             };
-            match connect_unix(path) {
+            match probe_unix(path) {
                 Err(dead) if dead.kind() == io::ErrorKind::ConnectionRefused => {
                     // Another controller may have bound its socket there meanwhile.
                     if identity_of_socket(path) == Some(found) {
@@ -268,6 +281,20 @@ mod tests {
 
     fn listen(path: &Path) -> io::Result<Listener> {
         Listener::bind(&Address::Ipc(path.to_owned())).map(|(listener, _)| listener)
+    }
+
+    #[test]
+    fn a_listener_that_takes_no_callers_listens() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let listener = open(AddressFamily::Unix).unwrap();
+        nix::sys::socket::bind(listener.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
+        nix::sys::socket::listen(&listener, Backlog::new(1).unwrap()).unwrap();
+        let callers: Vec<UnixStream> = std::iter::from_fn(|| connect_unix(&path).ok()).take(9).collect();
+        assert!(callers.len() < 9, "no more callers fit");
+        probe_unix(&path).unwrap();
+        drop(listener);
+        assert_eq!(probe_unix(&path).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
     }
 
     #[test]

@@ -26,7 +26,7 @@ use proc::process::Ended;
 use proc::supervised::MARK;
 use proc::takeover::Successor;
 use proc::{incidents, lending, limits, port_holder, systemd};
-use zmtp::sockets::connect_unix;
+use zmtp::sockets::probe_unix;
 
 /// The option that names the kept copy of the configuration: the environment of the old program does not have it.
 const KEPT_CONFIG: &str = "--kept-config";
@@ -307,7 +307,7 @@ impl Starter {
                     self.endpoints = Some(endpoints);
                     // The existence of the file proves nothing: an earlier controller may have left it where this one
                     // cannot remove it.
-                    self.socket_is_open = self.socket.as_ref().is_some_and(|path| connect_unix(path).is_ok());
+                    self.socket_is_open = self.socket.as_ref().is_some_and(|path| probe_unix(path).is_ok());
                     true
                 }
                 None => false,
