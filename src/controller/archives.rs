@@ -70,6 +70,8 @@ struct ArchiveStore {
     unsent: BTreeSet<ToolDigest>,
     /// The tools of the tools folder whose archives are here, but could not be sent.
     unsent_tools: BTreeSet<ToolName>,
+    /// Why archives of the tools folder are not taken, so that each reason is logged once.
+    refused: BTreeMap<ToolName, String>,
 }
 
 impl ArchiveStore {
@@ -86,7 +88,7 @@ impl ArchiveStore {
         let mut mirrored = mirror.map(mirror::Mirrored::open).transpose()?;
         let log = log::PushLog::open(&dir, mirrored.as_mut())?;
         let (verified, checking, uploads) = (BTreeMap::new(), BTreeMap::new(), uploads::Uploads::default());
-        let (unsent, unsent_tools) = (BTreeSet::new(), BTreeSet::new());
+        let (unsent, unsent_tools, refused) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
         let mut store = Self {
             dir,
             tools_dir,
@@ -99,6 +101,7 @@ impl ArchiveStore {
             mirrored,
             unsent,
             unsent_tools,
+            refused,
         };
         store.remove_abandoned()?;
         store.note_gone();

@@ -47,26 +47,47 @@ impl ArchiveStore {
 
     /// Reads the archive of a tool into the store; `None` if it is there, but could not be sent to the mirror.
     pub(super) fn take(&mut self, tool: &ToolName) -> Option<Taken> {
-        let mut seen = None;
+        // One that cannot even be opened is known by this: without it, it would be read again for ever.
+        let mut seen = self.glance(tool);
         for _ in 0..ATTEMPTS {
             match self.take_once(tool, &mut seen) {
-                Ok(Some(held)) => return Some(Taken { held, seen }),
+                Ok(Some(held)) => {
+                    self.refused.remove(tool);
+                    return Some(Taken { held, seen });
+                }
                 Ok(None) => {}
                 Err(Defect::Missing) => return Some(Taken { held: None, seen: None }),
                 Err(Defect::Unsent(why)) => {
                     log::warn!("the archive of tool {tool} is not sent to the store of the queue yet: {why}");
                     return None;
                 }
-                Err(Defect::Other(why)) => {
-                    log::warn!(
-                        "{} is not offered to agents that lack it: {why}",
-                        self.tools_dir.join(tool.archive_name()).display()
-                    );
+                Err(Defect::Lasting(why)) => {
+                    self.refuse(tool, why);
                     return Some(Taken { held: None, seen });
+                }
+                Err(Defect::Passing(why)) => {
+                    self.refuse(tool, format!("{why}; it is read again when it is named"));
+                    return Some(Taken { held: None, seen: seen.map(|seen| Seen { is_settled: false, ..seen }) });
                 }
             }
         }
         Some(Taken { held: None, seen: None })
+    }
+
+    /// The archive of a tool as it is without being opened.
+    fn glance(&self, tool: &ToolName) -> Option<Seen> {
+        let metadata = fs::metadata(self.tools_dir.join(tool.archive_name())).ok()?;
+        let stamp = FileStamp::from(&metadata);
+        Some(Seen { stamp, is_settled: stamp.is_settled(clock::now().wall) })
+    }
+
+    /// Logs why the archive of a tool is not taken, unless that is known.
+    fn refuse(&mut self, tool: &ToolName, why: String) {
+        if self.refused.get(tool) != Some(&why) {
+            let archive = self.tools_dir.join(tool.archive_name());
+            log::warn!("{} is not offered to agents that lack it: {why}", archive.display());
+            self.refused.insert(tool.clone(), why);
+        }
     }
 
     /// Records the version that a name stands for because of its archive in the folder, unless the log says the same already.
@@ -102,13 +123,13 @@ impl ArchiveStore {
         *seen = Some(Seen { stamp, is_settled });
         if stamp.size > self.limits.packed_bytes {
             let max = self.limits.packed_bytes;
-            return Err(Defect::Other(format!(
+            return Err(Defect::Lasting(format!(
                 "it has {} bytes; at most {max} are accepted (ARCHIVE_BYTES_MAX)",
                 stamp.size
             )));
         }
         let digest = digest_of(&file)?;
-        let (manifest, paths) = super::look_into(&file, tool, &self.limits).map_err(Defect::Other)?;
+        let (manifest, paths) = super::look_into(&file, tool, &self.limits).map_err(Defect::Lasting)?;
         let path = self.path(&digest);
         let is_there = fs::metadata(&path).is_ok_and(|there| there.len() == stamp.size);
         if !is_there {
@@ -138,18 +159,25 @@ enum Defect {
     Missing,
     /// It cannot be sent to the mirror.
     Unsent(String),
-    Other(String),
+    /// The file is not one that agents can run.
+    Lasting(String),
+    /// The system cannot read or copy the file at this moment.
+    Passing(String),
 }
 
 impl From<io::Error> for Defect {
     fn from(error: io::Error) -> Self {
-        Self::Other(error.to_string())
+        Self::Passing(error.to_string())
     }
 }
 
 impl From<ToolError> for Defect {
     fn from(error: ToolError) -> Self {
-        if matches!(error, ToolError::Missing { .. }) { Self::Missing } else { Self::Other(error.to_string()) }
+        match error {
+            ToolError::Missing { .. } => Self::Missing,
+            ToolError::Io { .. } => Self::Passing(error.to_string()),
+            _ => Self::Lasting(error.to_string()),
+        }
     }
 }
 

@@ -166,6 +166,44 @@ fn the_whole_folder_is_looked_at_once_in_a_turn() {
     assert_eq!(watch.changed(base::Mono::from_nanos(3)), [greet()], "it is gone");
 }
 
+/// A link that leaves the folder cannot be opened. The thread answers, and has time for the next order.
+#[test]
+fn an_archive_that_cannot_be_opened_is_looked_at_once() {
+    let ground = tempfile::tempdir().unwrap();
+    let (state, tools) = (ground.path().join("state"), ground.path().join("tools"));
+    install(ground.path(), "hi");
+    fs::rename(tools.join("greet.tar.gz"), ground.path().join("elsewhere")).unwrap();
+    std::os::unix::fs::symlink(ground.path().join("elsewhere"), tools.join("greet.tar.gz")).unwrap();
+    let (mut archives, _) = Archives::start(&state, &tools, limits(), 0, None).unwrap();
+    let turn = base::Mono::from_nanos(1);
+    assert!(archives.has_changed(turn, &greet()));
+    archives.order(ToolOrder::Take(greet()));
+    assert!(proc::readable::is_readable(&archives, Some(std::time::Duration::from_secs(60))));
+    let outcome = archives.poll(turn);
+    assert!(matches!(outcome, Some(ToolOutcome::Taken(_, None))), "{outcome:?}");
+}
+
+#[test]
+fn an_archive_that_could_not_be_copied_is_taken_by_the_next_look() {
+    let ground = tempfile::tempdir().unwrap();
+    let bytes = install(ground.path(), "hi");
+    let mut store = open(ground.path());
+    let tools = ground.path().join("tools");
+    let mut watch = super::watch::Watch::new(tools.clone());
+    // It becomes old enough to be known by its stamp.
+    while !api::tools::open_archive(&tools, &greet()).unwrap().2 {
+        std::thread::park_timeout(std::time::Duration::from_millis(10));
+    }
+    let in_the_way = store.dir.join(".new");
+    fs::create_dir(&in_the_way).unwrap();
+    let taken = store.take(&greet()).unwrap();
+    assert!(taken.held.is_none());
+    assert!(watch.was_read(base::Mono::from_nanos(1), &greet(), taken.seen));
+    fs::remove_dir(in_the_way).unwrap();
+    assert!(watch.has_changed(base::Mono::from_nanos(2), &greet()));
+    assert_eq!(store.take(&greet()).unwrap().held.unwrap().digest, digest(&bytes));
+}
+
 /// After a restart, a large file is checked before its first byte is handed out. Others do not wait for that.
 #[test]
 fn an_order_overtakes_the_check_of_a_large_file() {
