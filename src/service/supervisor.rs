@@ -22,6 +22,7 @@ mod ephemeral_dir;
 mod handover;
 mod launch;
 mod order;
+mod pinned;
 mod renew;
 mod standby;
 mod stop;

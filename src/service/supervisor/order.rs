@@ -10,11 +10,11 @@ use std::path::Path;
 use std::time::Duration;
 use std::{fs, io};
 
-use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
+use super::pinned::{pin, send};
 use super::renew::unwritten;
-use super::{RenewError, holder, lasting_holder, log_file};
+use super::{RenewError, lasting_holder, log_file};
 use api::config::Config;
 use api::service_file::{FILE, LOCK, Service};
 use controller::process::LOCK as CONTROLLER_LOCK;
@@ -134,7 +134,7 @@ pub fn order(config: &Config, id: u64, order: &Order, signals: &mut Signals) -> 
         return Err(RenewError::NoRoom(disk_room::with_room("no more agents can start".to_owned(), state_dir)));
     }
     state_file::replace(&state_dir.join(ORDER), &order).map_err(|error| unwritten(state_dir, &error))?;
-    pidfd_send_signal(&pidfd, SENT_RETIRE).map_err(|error| refused(error.into()))?;
+    send(&pidfd, SENT_RETIRE).map_err(|error| refused(error.into()))?;
     loop {
         if let Some(service) = Service::read(state_dir).filter(|service| service.order.as_ref() == Some(&order.id)) {
             return Ok(service);
@@ -148,14 +148,8 @@ pub fn order(config: &Config, id: u64, order: &Order, signals: &mut Signals) -> 
 /// A watch of `service.json` and the supervisor; `None` if there is no supervisor.
 fn watched(state_dir: &Path) -> Result<Option<(Watch, OwnedFd)>, RenewError> {
     let Some(found) = lasting_holder(state_dir) else { return Ok(None) };
-    let pid = found.pid.ok_or(RenewError::Unseen)?;
-    let refused = |source: io::Error| RenewError::Refused { pid, source };
-    let raw = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(RenewError::Unseen)?;
-    let pidfd = match pidfd_open(raw, PidfdFlags::empty()) {
-        Ok(pidfd) if holder(state_dir) == Some(found) => pidfd,
-        Ok(_) | Err(rustix::io::Errno::SRCH) => return Ok(None),
-        Err(error) => return Err(refused(error.into())),
-    };
+    let Some((pid, pidfd)) = pin(state_dir, LOCK, found)? else { return Ok(None) };
+    let refused = |source| RenewError::Refused { pid, source };
     let mut watch = Watch::open(|name| name == FILE).map_err(refused)?;
     watch.follow(state_dir).map_err(refused)?;
     Ok(Some((watch, pidfd)))

@@ -5,12 +5,10 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
-
 use super::holder;
+use super::pinned::{pin, send};
 use api::config::Config;
-use api::service_file::{FILE, Service};
+use api::service_file::{FILE, LOCK, Service};
 use proc::files::disk_room;
 use proc::files::folder_watch::Watch;
 use proc::lock::StateLock;
@@ -95,15 +93,10 @@ pub fn renew(
 ) -> Result<Service, RenewError> {
     let state_dir = &config.paths.state_dir;
     let found = holder(state_dir).ok_or_else(|| RenewError::None(state_dir.clone()))?;
-    let pid = found.pid.ok_or(RenewError::Unseen)?;
-    let refused = |source: io::Error| RenewError::Refused { pid, source };
-    let raw = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(RenewError::Unseen)?;
-    let pidfd = pidfd_open(raw, PidfdFlags::empty()).map_err(|error| refused(error.into()))?;
     let log = || super::log_file(config);
     let ended = || RenewError::Ended(log());
-    if holder(state_dir) != Some(found) {
-        return Err(ended());
-    }
+    let (pid, pidfd) = pin(state_dir, LOCK, found)?.ok_or_else(ended)?;
+    let refused = |source: io::Error| RenewError::Refused { pid, source };
     // An older version would end on the signal.
     if !Service::read(state_dir).is_some_and(|service| service.renews) {
         return Err(RenewError::TooOld);
@@ -116,11 +109,7 @@ pub fn renew(
     Successor { id: id.clone(), program, kept_config: None }
         .write(state_dir, takeover::SUPERVISOR)
         .map_err(|error| unwritten(state_dir, &error))?;
-    match pidfd_send_signal(&pidfd, SENT_RETIRE) {
-        Ok(()) => {}
-        Err(Errno::SRCH) => return Err(ended()),
-        Err(error) => return Err(refused(error.into())),
-    }
+    send(&pidfd, SENT_RETIRE).map_err(|error| refused(error.into()))?;
     let mut followed = follow(state_dir, &id, &pidfd, &mut watch, false, signals)?;
     drop(lock);
     if wait && followed.is_some() {

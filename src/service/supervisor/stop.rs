@@ -11,15 +11,16 @@ use std::time::Duration;
 use std::{fs, io};
 
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::Signal;
 
+use super::pinned::{pin, send};
 use super::{holder, stop_max};
 use agent::process::AgentError;
 use api::config::Config;
 use api::service_file;
 use api::service_file::LOCK;
 use base::path_text;
-use proc::lock::{Holder, LockError, StateLock};
+use proc::lock::{LockError, StateLock};
 use proc::process::{Cookie, Ended, ProcessId, sweep_by_cookie};
 use proc::supervised::MARK;
 use proc::{clock, readable};
@@ -117,12 +118,10 @@ fn end_standby(config: &Config) -> Result<Option<u32>, StopError> {
 }
 
 fn terminate(pid: u32, pidfd: &OwnedFd) -> Result<(), StopError> {
-    match pidfd_send_signal(pidfd, Signal::TERM) {
-        // A stopped process cannot act on the signal.
-        Ok(()) => pidfd_send_signal(pidfd, Signal::CONT).or(Ok(())),
-        Err(Errno::SRCH) => Ok(()),
-        Err(source) => Err(StopError::Refused { pid, source }),
-    }
+    send(pidfd, Signal::TERM).map_err(|source| StopError::Refused { pid, source })?;
+    // A stopped process cannot act on the signal.
+    let _ = send(pidfd, Signal::CONT);
+    Ok(())
 }
 
 /// Asks the supervisor to end with `ask`, waits for its end, and ends its remaining processes.
@@ -152,18 +151,6 @@ pub(super) fn end(config: &Config, ask: impl Fn(u32, &OwnedFd) -> Result<(), Sto
     // A killed service leaves its service file behind.
     let _ = service_file::remove(state_dir);
     Ok(Stopped { supervisor, remains, standby: None })
-}
-
-/// Pins the process that a lock names with a pidfd; `None` when it has gone.
-fn pin(state_dir: &Path, what: &str, found: Holder) -> Result<Option<(u32, OwnedFd)>, StopError> {
-    let pid = found.pid.ok_or(StopError::Unseen)?;
-    let raw = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(StopError::Unseen)?;
-    match pidfd_open(raw, PidfdFlags::empty()) {
-        // The number may have been reused before the pidfd was opened. A process that still holds the lock is the right one.
-        Ok(pidfd) if StateLock::holder(state_dir, what) == Some(found) => Ok(Some((pid, pidfd))),
-        Ok(_) | Err(Errno::SRCH) => Ok(None),
-        Err(source) => Err(StopError::Refused { pid, source }),
-    }
 }
 
 fn wait_for_end(config: &Config, pid: u32, pidfd: &OwnedFd) -> Result<(), StopError> {
