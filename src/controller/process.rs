@@ -89,6 +89,8 @@ pub fn run(
     let ports = transport::bind(config, watchable, descriptors, before)?;
     let rules = settings::rules(config, &[ports.requests(), ports.broadcasts()]);
     let mut pusher = Pusher::start(settings::push(config, &rules), transport::push_keys(config)?)?;
+    // What follows may take longer than a lease.
+    let keeper = store.keep_lease()?;
     let (stored, archives) = load(config, &mut store, &rules)?;
     let page_bytes = PageBytes(config.controller.details_bytes_max);
     let (history, feed) = History::start(&config.paths.state_dir, settings::history(config), clock::now(), &stored)?;
@@ -124,7 +126,7 @@ pub fn run(
         page_bytes,
         metrics,
         commit_began: clock::now().mono,
-        lease: Lease::of(config, clock::now().mono),
+        lease: Lease::of(config),
         stored: Vec::new(),
         dropped: 0,
         idle: Idle::new(config),
@@ -132,6 +134,9 @@ pub fn run(
         state_dir: std::path::absolute(&config.paths.state_dir)?,
     };
     service.take_queue(clock::now());
+    if let Some(keeper) = keeper {
+        keeper.end();
+    }
     let served = service.serve(&mut signals, config, reload);
     Guest::stop_all(stops_before)?;
     let stopped = served.and_then(|ending| Ok((service.stop(&ending)?, ending)));
@@ -143,10 +148,9 @@ pub fn run(
     Ok(())
 }
 
-/// Reads what is stored, which may take longer than a lease.
+/// Reads what is stored.
 fn load(config: &Config, store: &mut Store, rules: &Rules) -> Result<(Stored, Archives), ControllerError> {
     let state_dir = &config.paths.state_dir;
-    let _lease = store.keep_lease()?;
     let mut stored = store.load(rules)?;
     let tools_dir = std::path::absolute(&config.paths.tools_dir)?;
     let (limits, mirror) = (config.archive.clone(), store.mirror(state_dir)?);

@@ -1,6 +1,7 @@
 //! All rows, and what the server promises of a commit.
 
 use std::pin::pin;
+use std::time::Duration;
 
 use api::wire::graph::GraphRow;
 use api::wire::record::Row;
@@ -9,6 +10,9 @@ use tokio_postgres::{Client, Row as Found};
 
 use crate::connect::Asked;
 use crate::{Error, Session, schema};
+
+/// A first row may be as late as this many other answers: the server sorts all rows before it.
+const SILENCES: u32 = 6;
 
 /// A row, and the checksum that it was written with.
 pub type Checked<T> = (T, u32);
@@ -37,32 +41,34 @@ impl Session {
     /// When the server does not answer.
     pub fn read(&mut self, mut each: impl FnMut(Row, u32) -> bool) -> Result<Rest, Error> {
         self.connect()?;
+        let limit = self.patience() * SILENCES;
         let Some(client) = &self.client else { unreachable!("it was just connected") };
         let read = self.runtime.block_on(async {
-            client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
+            let begin = client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+            within(limit, begin).await?;
             let mut rest = Rest::default();
-            stream(client, schema::GET_SETTINGS, |row| {
+            stream(client, limit, schema::GET_SETTINGS, |row| {
                 rest.settings.push(((row.get(0), row.get(1), row.get(2)), checksum(&row, 3)));
                 true
             })
             .await?;
-            stream(client, schema::GET_GRAPHS, |row| {
+            stream(client, limit, schema::GET_GRAPHS, |row| {
                 rest.graphs.push((graph(&row), checksum(&row, 6)));
                 true
             })
             .await?;
-            stream(client, schema::GET_ENTRIES, |row| {
+            stream(client, limit, schema::GET_ENTRIES, |row| {
                 rest.entries.push(((row.get(0), row.get(1), row.get(2)), checksum(&row, 3)));
                 true
             })
             .await?;
-            stream(client, schema::GET_TASKS, |row| each(task(&row), checksum(&row, 8))).await?;
-            client.batch_execute("COMMIT").await?;
+            stream(client, limit, schema::GET_TASKS, |row| each(task(&row), checksum(&row, 8))).await?;
+            within(limit, client.batch_execute("COMMIT")).await?;
             Ok(rest)
         });
-        read.map_err(|error| {
+        read.map_err(|asked| {
             self.client = None;
-            self.explain(Asked::Failed(error))
+            self.explain(asked)
         })
     }
 
@@ -96,10 +102,15 @@ impl Session {
     }
 }
 
-async fn stream(client: &Client, sql: &str, mut each: impl FnMut(Found) -> bool) -> Result<(), tokio_postgres::Error> {
+/// One step of a long answer. A server that is frozen sends nothing.
+async fn within<T>(limit: Duration, step: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, Asked> {
+    tokio::time::timeout(limit, step).await.map_err(|_| Asked::Silent(limit))?.map_err(Asked::Failed)
+}
+
+async fn stream(client: &Client, limit: Duration, sql: &str, mut each: impl FnMut(Found) -> bool) -> Result<(), Asked> {
     let no_parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 0] = [];
-    let mut rows = pin!(client.query_raw(sql, no_parameters).await?);
-    while let Some(row) = rows.try_next().await? {
+    let mut rows = pin!(within(limit, client.query_raw(sql, no_parameters)).await?);
+    while let Some(row) = within(limit, rows.try_next()).await? {
         if !each(row) {
             break;
         }

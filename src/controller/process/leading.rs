@@ -78,14 +78,14 @@ fn tell(told: &mut Option<String>, line: String) {
 /// The lease of a controller by its own clock. It ends no later than the lease by the clock of the server.
 pub(super) struct Lease {
     length: Duration,
-    /// When the last successful commit began.
-    renewed: Mono,
+    /// When the last successful commit began; `None` before the first one, which tells whether this controller still leads.
+    renewed: Option<Mono>,
 }
 
 impl Lease {
     /// The lease of a queue that other controllers may lead.
-    pub(super) fn of(config: &Config, now: Mono) -> Option<Self> {
-        config.store.server.as_ref().map(|server| Self { length: server.lease, renewed: now })
+    pub(super) fn of(config: &Config) -> Option<Self> {
+        config.store.server.as_ref().map(|server| Self { length: server.lease, renewed: None })
     }
 
     /// The longest time between two commits of a leader.
@@ -95,7 +95,7 @@ impl Lease {
 
     /// A commit was made that began at this moment.
     pub(super) const fn renewed(&mut self, began: Mono) {
-        self.renewed = began;
+        self.renewed = Some(began);
     }
 }
 
@@ -109,14 +109,15 @@ impl Service {
         }
     }
 
-    /// Finds out whether this controller still leads, if its lease may have ended because it was frozen or the server is slow. Its
+    /// Finds out whether this controller still leads, if its lease may have ended because it was frozen, the server is slow, or it has
+    /// loaded its queue. Its
     /// knowledge may be old until then. While the store is in trouble, answers say so.
     ///
     /// # Errors
     /// When another controller leads.
     pub(super) fn make_sure(&mut self, mut now: Now) -> Result<Now, ControllerError> {
         loop {
-            let may_be_over = |lease: &Lease| now.mono.since(lease.renewed) >= lease.length;
+            let may_be_over = |lease: &Lease| lease.renewed.is_none_or(|at| now.mono.since(at) >= lease.length);
             if self.sequencer.trouble_since().is_some() || !self.lease.as_ref().is_some_and(may_be_over) {
                 return Ok(now);
             }

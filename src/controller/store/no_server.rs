@@ -22,6 +22,13 @@ pub enum ServerStore {}
 #[derive(Debug)]
 pub enum Keeper {}
 
+impl Keeper {
+    /// It cannot be called.
+    pub fn end(self) {
+        match self {}
+    }
+}
+
 /// There is none.
 #[derive(Clone, Debug)]
 pub struct Leader {
