@@ -57,8 +57,7 @@ class Task:
 
     async def wait(self, timeout: float | None = None) -> TaskState:
         """Wait until the task has finished, however it ends. Raises :class:`TimeoutError` after ``timeout`` seconds."""
-        # A cancelled wait leaves the future to other waits.
-        ended = asyncio.shield(asyncio.wrap_future(self.plain.end()))
+        ended = asyncio.wrap_future(self.plain.end())
         with task.lent_slot():
             try:
                 return await asyncio.wait_for(ended, timeout)

@@ -82,6 +82,10 @@ class Answer(Future[T]):
         self.connection = connection
         self.is_watched = False
 
+    def cancel(self) -> bool:
+        """Return False: a request that is sent cannot be taken back, and others may wait for the same answer."""
+        return False
+
     def result(self, timeout: float | None = None) -> T:
         """See :meth:`concurrent.futures.Future.result`."""
         return super().result() if self.done() else self._read(super().result, timeout)

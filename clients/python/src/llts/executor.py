@@ -71,7 +71,8 @@ class Call(Answer[T]):
         """Kill the task, also while it runs. Returns False if the call has ended."""
         if self.cancelled():
             return True
-        if not super().cancel():
+        # That of an answer takes nothing back.
+        if not Future.cancel(self):
             return False
         self.set_running_or_notify_cancel()
         self.task.kill_later("the future of the call was cancelled")
