@@ -14,6 +14,7 @@ import pytest
 from conftest import LIMIT, push, wait_until
 
 import llts
+from llts import files
 
 
 def test_a_tool_is_submitted_and_awaited(c):
@@ -317,6 +318,15 @@ def test_files_travel(c, tmp_path):
     job.run("cp in.txt out.txt", in_=["in.txt"], out="*.txt")
     [task] = job.as_completed(timeout=LIMIT)
     assert "out.txt" in task.files()
+
+
+def test_a_file_that_becomes_shorter_while_it_is_sent_is_named(c, tmp_path):
+    path = tmp_path / "in.txt"
+    path.write_bytes(os.urandom(20))
+    inputs = files.read_inputs([path])
+    path.write_bytes(b"shorter")
+    with pytest.raises(llts.Error, match=rf"{path} ends after 7 of its 20 bytes"):
+        files.put_inputs(c.connection, inputs)
 
 
 def test_a_sender_without_commands_sends_files_of_tools(start_service, tmp_path):
