@@ -12,6 +12,8 @@ from llts.job import Ends
 class Wire:
     """Keeps the requests, so that a test answers them."""
 
+    is_left = False
+
     def __init__(self):
         self.asked = []
 

@@ -24,7 +24,7 @@ class Agents:
 
     def __init__(self, folder):
         self.folder = folder
-        self.connection = types.SimpleNamespace(submit_key=lambda: "key", wait=lambda *_: None)
+        self.connection = types.SimpleNamespace(submit_key=lambda: "key", wait=lambda *_: None, is_left=False)
         self.pushed = []
         self.agents = {}
         self.killed = []
