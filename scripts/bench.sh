@@ -10,7 +10,7 @@ if ! command -v c++ >/dev/null; then
     echo "scripts/bench.sh: a C++ compiler is missing, which builds libzmq: apt-get install g++" >&2
     exit 1
 fi
-cargo build --profile dist --quiet --package llts --package llts-bench --bins
+cargo build --target-dir target --profile dist --quiet --package llts --package llts-bench --bins
 arguments=(--json target/bench.json)
 if [[ ${BENCH_QUICK:-0} == 1 ]]; then
     arguments+=(--quick)

@@ -8,6 +8,8 @@ if [[ $# -gt 1 || ($# -eq 1 && $1 != --files) ]]; then
     echo "usage: scripts/package.sh [--files]" >&2
     exit 2
 fi
+# The assets of the package are named in this folder, wherever the user lets cargo build.
+export CARGO_TARGET_DIR=$PWD/target
 cargo build --locked --profile dist --bin llts
 llts=target/dist/llts
 out=target/package

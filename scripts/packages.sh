@@ -29,5 +29,6 @@ if ((${#missing[@]})); then
     as_root=()
     ((EUID == 0)) || as_root=(sudo)
     "${as_root[@]}" apt-get update -qq >/dev/null
-    DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -qq -y "${missing[@]}" >/dev/null
+    # Set behind sudo, which hands no variables on.
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y "${missing[@]}" >/dev/null
 fi

@@ -3,6 +3,6 @@
 # Returns when all of them are ready.
 set -eu
 cd "$(dirname "$0")/.."
-[ -x target/release/llts ] || cargo build --release
+cargo build --target-dir target --release
 [ $# -gt 0 ] || set -- 30
 exec target/release/llts up "$@"

@@ -1,6 +1,8 @@
 """The client for asyncio."""
 
 import asyncio
+import os
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from conftest import LIMIT, push
@@ -78,5 +80,49 @@ def test_files_and_graphs(service, tmp_path):
         graph = llts.Graph()
         graph.step("one", command=["true"])
         assert (await c.run_graph(graph)).status == "SUCCEEDED"
+        graph.step("bad", command=["false"])
+        with pytest.raises(llts.GraphFailed, match="bad"):
+            await c.run_graph(graph)
 
     run(service, body)
+
+
+def test_waits_leave_the_threads_to_other_calls(service, tmp_path):
+    go = tmp_path / "go"
+    os.mkfifo(go)
+
+    async def body(c):
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        job = c.job("aio-silent")
+        task = job.run(["sleep", "60"])
+        graph = llts.Graph()
+        graph.step("one", command=["cat", str(go)])
+
+        async def logged():
+            return [part async for part in task.logs()]
+
+        waits = [asyncio.create_task(it) for it in (job.wait(), logged(), task.stdout(), task.stderr(), c.run_graph(graph))]
+        await asyncio.sleep(0)
+        # The one thread gets to this and to the kill if the waits, which had it before, have left it.
+        await asyncio.to_thread(go.write_text, "")
+        await task.kill()
+        ended, *texts, state = await asyncio.gather(*waits)
+        assert (ended["killed"], texts, state.status) == (1, [[], "", ""], "SUCCEEDED")
+
+    run(service, body)
+
+
+def test_a_client_is_closed_while_calls_have_all_threads(service):
+    async def main():
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(1))
+        async with llts.aio.Client(service.home) as c:
+            task = await c.run(["sleep", "60"])
+            # Only the close ends this wait.
+            waiting = loop.run_in_executor(None, task.plain.wait)
+        with pytest.raises(llts.Error, match="closed"):
+            await waiting
+        async with llts.aio.Client(service.home) as c:
+            await c.task(task.id).kill()
+
+    asyncio.run(asyncio.wait_for(main(), LIMIT))

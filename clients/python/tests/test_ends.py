@@ -12,6 +12,8 @@ from llts.job import Ends
 class Wire:
     """Keeps the requests, so that a test answers them."""
 
+    is_left = False
+
     def __init__(self):
         self.asked = []
 
@@ -117,6 +119,14 @@ def test_a_job_that_has_rested_is_read_from_the_present_place(monkeypatch):
     monkeypatch.setattr("llts.job.time.monotonic", lambda: now + 31)
     ends.submit({"__SUBMIT_KEY__": "k3"})
     assert [(kind, "__CURSOR__" in fields) for kind, fields, *_ in wire.asked] == [("JOB/RESULTS", False), ("TASK/SUBMIT", False)]
+
+
+def test_whoever_gives_a_task_up_takes_its_end_from_no_one():
+    wire = Wire()
+    _, first, second = early(wire)
+    first.end().cancel()
+    wire.answer("JOB/RESULTS", page("1:1", TASK_1="k1", TASK_2="k2"))
+    assert second.wait(0).succeeded and first.wait(0).succeeded
 
 
 def test_two_submits_with_one_key_have_one_end():

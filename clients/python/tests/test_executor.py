@@ -24,7 +24,7 @@ class Agents:
 
     def __init__(self, folder):
         self.folder = folder
-        self.connection = types.SimpleNamespace(submit_key=lambda: "key", wait=lambda *_: None)
+        self.connection = types.SimpleNamespace(submit_key=lambda: "key", wait=lambda *_: None, is_left=False)
         self.pushed = []
         self.agents = {}
         self.killed = []
@@ -243,6 +243,8 @@ def test_calls_run_on_the_agents_of_a_service(service, stays):
         ({"initializer": 5}, "initializer is 5, which cannot be called"),
         ({"priotity": 3}, "'priotity' is no option of a submit"),
         ({"cwd": "/"}, "cwd is for commands"),
+        ({"in_": ["model.bin"], "files": True}, "in_ is no option of a call: give its files as arguments"),
+        ({"out": "*.txt", "files": True}, "out is no option of a call"),
     ],
 )
 def test_wrong_arguments_are_refused_before_the_first_call(service, wrong, said):

@@ -5,6 +5,8 @@ import contextlib
 import os
 import random
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -149,6 +151,32 @@ def test_a_handler_that_does_not_raise_does_not_end_a_wait(c):
         assert seen == [1]
     finally:
         signal.signal(signal.SIGINT, former)
+
+
+def test_a_child_of_another_thread_has_the_handlers_of_the_program():
+    code = """
+import os, signal, threading
+from llts.turns import Shield
+
+def fork():
+    child = os.fork()
+    if child == 0:
+        for _ in range(2):
+            try:
+                with Shield(): signal.raise_signal(signal.SIGINT)
+                os._exit(1)
+            except KeyboardInterrupt: pass
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    print("both came")
+
+with Shield():
+    forks = threading.Thread(target=fork)
+    forks.start()
+    forks.join()
+"""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=LIMIT)
+    assert (done.stdout, done.stderr) == ("both came\n", "")
 
 
 def test_a_wait_in_a_callback_is_refused_and_not_a_hang(c):

@@ -162,3 +162,14 @@ def test_a_silent_controller_is_pinged_and_then_given_up(peer, monkeypatch):
     wait_until(lambda: peer.step() or not reader.is_alive(), "a ping")
     peer.socket.sendall(command(b"PONG", b""))
     assert peer.until(State.LOST) == [State.LOST]
+
+
+def test_a_process_that_did_not_look_asks_before_it_gives_the_controller_up(peer, monkeypatch):
+    monkeypatch.setattr(wire, "ANSWER_MAX", 0.2)
+    monkeypatch.setattr(wire, "PING", 0.1)
+    peer.made()
+    now = time.monotonic()
+    monkeypatch.setattr("llts.wire.time.monotonic", lambda: now + 60)
+    assert peer.step(0) == []
+    assert peer.read(len(wire.PING_COMMAND)) == wire.PING_COMMAND
+    monkeypatch.undo()

@@ -4,20 +4,20 @@
 ...     t = await c.submit("convert", {"in": "a.mov"})
 ...     print((await t.result()).exit_code)
 
-Waits are futures of the one connection; only what reads and writes files takes a thread.
+Waits are futures of the one connection. Other calls take a thread until they are answered.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from llts import client, graph, job, task
-from llts.errors import NoController, TaskFailed
+from llts.errors import GraphFailed, NoController, TaskFailed
 from llts.state import GraphState, TaskState
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from llts.submission import Policy
 
 T = TypeVar("T")
-P = ParamSpec("P")
 
 _END = object()
 
@@ -38,6 +37,15 @@ async def iterate(items: Iterator[T]) -> AsyncIterator[T]:
     """Yield the items of an iterator that may wait."""
     while (item := await asyncio.to_thread(next, items, _END)) is not _END:
         yield item  # type: ignore[misc]
+
+
+async def wait_for(ended: Future[T], timeout: float | None = None) -> T:
+    """Return the result of a future. Raises :class:`TimeoutError` after ``timeout`` seconds."""
+    with task.lent_slot():
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(ended), timeout)
+        except asyncio.TimeoutError:
+            raise TimeoutError(f"not within {timeout} s") from None
 
 
 class Task:
@@ -57,13 +65,7 @@ class Task:
 
     async def wait(self, timeout: float | None = None) -> TaskState:
         """Wait until the task has finished, however it ends. Raises :class:`TimeoutError` after ``timeout`` seconds."""
-        # A cancelled wait leaves the future to other waits.
-        ended = asyncio.shield(asyncio.wrap_future(self.plain.end()))
-        with task.lent_slot():
-            try:
-                return await asyncio.wait_for(ended, timeout)
-            except asyncio.TimeoutError:
-                raise TimeoutError(f"not within {timeout} s") from None
+        return await wait_for(self.plain.end(), timeout)
 
     async def result(self, timeout: float | None = None) -> TaskState:
         """Wait until the task has finished. Raises :class:`llts.TaskFailed` unless it has SUCCEEDED."""
@@ -96,16 +98,20 @@ class Task:
         """Return what the task does or waits for, or why it ended as it did."""
         return await asyncio.to_thread(self.plain.explain)
 
-    def logs(self, stream: task.Stream = "STDOUT", *, follow: bool = True) -> AsyncIterator[bytes]:
+    async def logs(self, stream: task.Stream = "STDOUT", *, follow: bool = True) -> AsyncIterator[bytes]:
         """Yield the bytes of an output in parts, also while the task runs."""
-        return iterate(self.plain.logs(stream, follow=follow))
+        async for part in iterate(self.plain.parts(stream, follow=follow)):
+            if data := await asyncio.wrap_future(part):
+                yield data
 
     async def stdout(self) -> str:
         """Return all of stdout, when it has ended."""
+        await self.wait()
         return await asyncio.to_thread(self.plain.stdout)
 
     async def stderr(self) -> str:
         """Return all of stderr, when it has ended."""
+        await self.wait()
         return await asyncio.to_thread(self.plain.stderr)
 
     async def files(self) -> dict[str, File]:
@@ -162,7 +168,7 @@ class Job:
 
     async def wait(self, timeout: float | None = None) -> dict[str, Any]:
         """Wait until every task of the job has finished."""
-        return await asyncio.to_thread(self.plain.wait, timeout)
+        return await wait_for(await asyncio.to_thread(self.plain.end), timeout)
 
     async def kill(self, reason: str | None = None) -> int:
         """End all its tasks; return how many were changed."""
@@ -180,19 +186,20 @@ class Client:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        await asyncio.to_thread(self.plain.close)
+        # A thread of its own: all others may be in calls that wait until this ends them.
+        await asyncio.get_running_loop().run_in_executor(ThreadPoolExecutor(1), self.plain.close)
 
     async def submit(self, tool: str, parameters: Mapping[str, Any] | None = None, /, **policy: Unpack[Policy]) -> Task:
         """Submit a tool, and return when the task is accepted."""
-        return Task(await self._call(self.plain.submit, tool, parameters, **policy))
+        return Task(await asyncio.to_thread(self.plain.submit, tool, parameters, **policy))
 
     async def run(self, command: Sequence[str] | str, /, **policy: Unpack[Policy]) -> Task:
         """Submit a command: a list of words, or a line for ``sh``."""
-        return Task(await self._call(self.plain.run, command, **policy))
+        return Task(await asyncio.to_thread(self.plain.run, command, **policy))
 
     async def submit_many(self, tool: str, rows: Iterable[Mapping[str, Any]], /, **policy: Unpack[Policy]) -> Sequence[Task]:
         """Submit a tool once for each row of parameters, and return when all are accepted."""
-        return [Task(each) for each in await self._call(self.plain.submit_many, tool, rows, **policy)]
+        return [Task(each) for each in await asyncio.to_thread(self.plain.submit_many, tool, rows, **policy)]
 
     def task(self, id: str) -> Task:
         """Return the task with an id. Nothing is asked."""
@@ -208,21 +215,20 @@ class Client:
 
     async def stats(self) -> dict[str, int]:
         """Return the number of tasks in each phase."""
-        return await self._call(self.plain.stats)
+        return await asyncio.to_thread(self.plain.stats)
 
     async def agents(self) -> dict[str, dict[str, Any]]:
         """Return what is known of each agent, by its id."""
-        return await self._call(self.plain.agents)
+        return await asyncio.to_thread(self.plain.agents)
 
     async def gates(self) -> dict[str, dict[str, Any]]:
         """Return what is known of each gate, by its name."""
-        return await self._call(self.plain.gates)
+        return await asyncio.to_thread(self.plain.gates)
 
     async def run_graph(self, document: graph.Graph | str, **names: Any) -> GraphState:
         """Submit a graph, and wait until it has ended. Raises :class:`llts.GraphFailed` unless it has SUCCEEDED."""
-        run = await self._call(self.plain.submit_graph, document, **names)
-        return await self._call(run.result)
-
-    @staticmethod
-    async def _call(method: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
-        return await asyncio.to_thread(method, *args, **options)
+        run = await asyncio.to_thread(self.plain.submit_graph, document, **names)
+        state = await wait_for(run.end())
+        if state.status != "SUCCEEDED":
+            raise GraphFailed(state)
+        return state

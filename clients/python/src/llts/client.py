@@ -164,6 +164,10 @@ class Client:
             raise TypeError(f"python is {python!r}; it must be the name or the path of a Python")
         if initializer is not None and not callable(initializer):
             raise TypeError(f"initializer is {initializer!r}, which cannot be called")
+        # A function has no folder in which it could find or leave files.
+        for name in ("in_", "out"):
+            if name in policy:
+                raise TypeError(f"{name} is no option of a call: give its files as arguments, and return what is to be kept")
         # Each call reads them.
         read = {name: list(value) if isinstance(value, Iterator) else value for name, value in policy.items()}
         policy = cast("Policy", read)

@@ -82,6 +82,16 @@ class Answer(Future[T]):
         self.connection = connection
         self.is_watched = False
 
+    def cancel(self) -> bool:
+        """Return False: a request that is sent cannot be taken back, and others may wait for the same answer."""
+        return False
+
+    def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
+        """See :meth:`concurrent.futures.Future.add_done_callback`. Raises :class:`Error` where the future is never done."""
+        if self.connection.is_left and not self.done():
+            raise Error(CLOSED)
+        super().add_done_callback(fn)
+
     def result(self, timeout: float | None = None) -> T:
         """See :meth:`concurrent.futures.Future.result`."""
         return super().result() if self.done() else self._read(super().result, timeout)
@@ -97,6 +107,8 @@ class Answer(Future[T]):
                 self.connection.wait(self, until, shield)
                 if self.done():
                     return read(None)
+            if self.connection.is_left:
+                raise Error(CLOSED)
             # A handler that has not raised does not end the wait.
             if not shield.caught:
                 return read(None if until is None else max(0.0, until - time.monotonic()))
@@ -175,6 +187,8 @@ class Connection:
         self._sleeps = False
         self._turns = Turns(self._wake_up, self._is_open)
         self._closed = False
+        self.is_left = False
+        """Whether this process is a child of the one that has the connection, where what had no answer never gets one."""
         # The end of a close that waits for answers.
         self._closing: float | None = None
         self._connected = False
@@ -522,7 +536,7 @@ def has_come(until: float | None) -> bool:
 def leave_to_parent() -> None:
     """Close all connections in the child of a fork."""
     for connection in connections:
-        connection._closed = True
+        connection._closed = connection.is_left = True
         # Its lock may be held by a thread that is not here.
         connection._turns = Turns(connection._wake_up, connection._is_open)
 

@@ -7,19 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from llts.state import GraphState, TaskState
 
-__all__ = [
-    "ConfigError",
-    "Error",
-    "GraphFailed",
-    "KeyRefused",
-    "NoController",
-    "NoSuchTask",
-    "PythonMismatch",
-    "Refused",
-    "TaskFailed",
-    "TooLarge",
-]
-
 
 class Error(Exception):
     """Any failure of this package."""

@@ -71,7 +71,8 @@ class Call(Answer[T]):
         """Kill the task, also while it runs. Returns False if the call has ended."""
         if self.cancelled():
             return True
-        if not super().cancel():
+        # That of an answer takes nothing back.
+        if not Future.cancel(self):
             return False
         self.set_running_or_notify_cancel()
         self.task.kill_later("the future of the call was cancelled")
@@ -141,7 +142,8 @@ class Executor(concurrent.futures.Executor):
     process before its first call. With ``files``, results of any size come back. ``idle`` is the time in seconds after
     which a process without calls ends, ``max_tasks`` the number of calls after which another one replaces it,
     ``memory`` the bytes that it may use between calls, and ``start_timeout`` the time in seconds for its start. All
-    other options are those of a submit, for each call: ``max_fails=2`` runs a call that raises twice more.
+    other options are those of a submit but for ``in_`` and ``out``, for each call: ``max_fails=2`` runs a call that raises
+    twice more.
 
     A function is pickled once: its later calls see what it had captured at the first one.
     """
@@ -217,10 +219,6 @@ class Executor(concurrent.futures.Executor):
                 path.write_bytes(dumps((fn, arguments)))
                 work, policy = self._work(client, has_folder=True)
                 fields = client.prepare(work, parameters, {**policy, "in_": [path]})
-        elif "in_" in self._policy:
-            # The service keeps files only as long as a task names them.
-            work, policy = self._work(client, self._files)
-            fields = client.prepare(work, {"function": function, "call": call, **parameters}, policy)
         else:
             if self._common is None:
                 work, policy = self._work(client, self._files)

@@ -60,7 +60,7 @@ def put_inputs(connection: Connection, inputs: Iterable[Input]) -> None:
     """Send the files that the controller lacks."""
     for one in inputs:
         with one.path.open("rb") as file:
-            put(connection, "FILE/PUT", {"__TOOL_DIGEST__": one.digest, "__TOTAL__": one.total}, file)
+            put(connection, "FILE/PUT", {"__TOOL_DIGEST__": one.digest, "__TOTAL__": one.total}, file, str(one.path))
 
 
 def inputs_text(inputs: Iterable[Input]) -> str:
@@ -84,8 +84,8 @@ def put_for(connection: Connection, inputs: Iterable[Input], submit: Callable[[]
             put_inputs(connection, inputs)
 
 
-def put(connection: Connection, kind: str, fields: Fields, file: BinaryIO) -> None:
-    """Send a file or a tool. The first request has no bytes, and its answer says where to begin."""
+def put(connection: Connection, kind: str, fields: Fields, file: BinaryIO, name: str) -> None:
+    """Send a file or a tool. ``name`` is for errors. The first request has no bytes, and its answer says where to begin."""
     offset, part, setbacks = 0, b"", 0
     total = fields["__TOTAL__"]
     while True:
@@ -96,12 +96,14 @@ def put(connection: Connection, kind: str, fields: Fields, file: BinaryIO) -> No
         if answer["__OFFSET__"] != offset + len(part):
             setbacks += 1
             if setbacks > SETBACKS_MAX:
-                raise Error("the controller does not keep the parts that are sent; try again")
+                raise Error(f"the controller does not keep the parts of {name}; try again")
         offset = answer["__OFFSET__"]
         if offset >= total > 0:
             time.sleep(CHECK_PAUSE)
         file.seek(offset)
         part = file.read(answer["__LIMIT__"])
+        if not part and offset < total:
+            raise Error(f"{name} ends after {offset} of its {total} bytes; if it is being written, wait until it is complete")
 
 
 def get(connection: Connection, digest: str, target: Path) -> None:
@@ -129,4 +131,4 @@ def push_tool(connection: Connection, name: str, archive: BinaryIO, by: str) -> 
     """Make an archive the newest version of a tool. One that the controller has is not sent."""
     digest, total = digest_of(archive)
     fields: dict[str, Any] = {"__OPERATION__": name, "__TOOL_DIGEST__": digest, "__TOTAL__": total, "__BY__": by}
-    put(connection, "TOOL/PUT", fields, archive)
+    put(connection, "TOOL/PUT", fields, archive, f"the archive of {name}")

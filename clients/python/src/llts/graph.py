@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,10 +111,14 @@ class GraphRun:
 
     def wait(self, timeout: float | None = None) -> GraphState:
         """Wait until the graph has ended, however it ends. Raises :class:`TimeoutError` after ``timeout`` seconds."""
-        fields = {**self._fields(), "__WAIT__": PARK_MS}
-        ended = self._connection.ask("GRAPH/QUERY", fields, GraphState, again=lambda it: it["__STATUS__"] == "RUNNING")
+        ended = self.end()
         with lent_slot():
             return wait_for(ended, timeout)
+
+    def end(self) -> Future[GraphState]:
+        """Return the future of what ``wait`` returns."""
+        fields = {**self._fields(), "__WAIT__": PARK_MS}
+        return self._connection.ask("GRAPH/QUERY", fields, GraphState, again=lambda it: it["__STATUS__"] == "RUNNING")
 
     def result(self, timeout: float | None = None) -> GraphState:
         """Wait until the graph has ended. Raises :class:`llts.GraphFailed` unless it has SUCCEEDED."""

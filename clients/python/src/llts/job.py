@@ -276,14 +276,17 @@ class Job:
 
     def wait(self, timeout: float | None = None) -> dict[str, Any]:
         """Wait until every task of the job has finished, also those of other clients; return what ``query`` returns."""
+        ended = self.end()
+        with lent_slot():
+            return wait_for(ended, timeout)
+
+    def end(self) -> Future[dict[str, Any]]:
+        """Return the future of what ``wait`` returns, when all tasks that were submitted through this object are accepted."""
         for task in self.tasks:
             with suppress(Refused):
                 task.id  # noqa: B018 - the job ends before a task that is not accepted
-        ended = self._client.connection.ask(
-            "JOB/QUERY", {"__JOB__": self.name, "__WAIT__": PARK_MS}, plain, again=lambda it: it["__END_TIME__"] is None
-        )
-        with lent_slot():
-            return wait_for(ended, timeout)
+        fields = {"__JOB__": self.name, "__WAIT__": PARK_MS}
+        return self._client.connection.ask("JOB/QUERY", fields, plain, again=lambda it: it["__END_TIME__"] is None)
 
     def kill(self, reason: str | None = None) -> int:
         """End all its tasks and accept no more; return how many were changed."""

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["File", "GraphState", "TaskState", "escaped", "plain", "unescaped"]
-
 # A byte that belongs to no UTF-8 character: Python has a surrogate for it, and the wire NUL and two digits.
 SURROGATE = re.compile("[\udc80-\udcff]")
 ESCAPE = re.compile("\0([0-9a-f]{2})")

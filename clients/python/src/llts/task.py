@@ -148,21 +148,32 @@ class Task:
 
         They are those of one round: ``round``, or the newest one. Without ``follow``, ends where the output ends at present.
         """
-        fields: Fields = {"__STREAM__": stream, "__OFFSET__": 0, **({"__WAIT__": PARK_MS} if follow else {})}
+        for part in self.parts(stream, round=round, follow=follow):
+            if data := part.result():
+                yield data
+
+    def parts(self, stream: Stream = "STDOUT", *, round: int | None = None, follow: bool = True) -> Iterator[Future[bytes]]:
+        """Yield the futures of the parts that ``logs`` yields, some of which are empty: the next one when the last is done."""
+        fields: Fields = {"__TASK_ID__": self.id, "__STREAM__": stream, "__OFFSET__": 0}
+        if follow:
+            fields["__WAIT__"] = PARK_MS
         if round is not None:
             fields["__ROUND__"] = round
-        while True:
-            part = self._ask("TASK/OUTPUT", fields)
+        is_over = False
+
+        def read(part: Fields) -> bytes:
+            nonlocal is_over
             # An offset means nothing in another round.
             fields["__ROUND__"] = part["__ROUND__"]
             if (why := part.get("__MISSING__")) and part["__OFFSET__"] > fields["__OFFSET__"]:
                 log.warning("%s: %d bytes are missing: %s", self.id, part["__OFFSET__"] - fields["__OFFSET__"], why)
             data = base64.b64decode(part["__BASE64__"]) if "__BASE64__" in part else part.get("__TEXT__", "").encode()
             fields["__OFFSET__"] = part["__OFFSET__"] + len(data)
-            if data:
-                yield data
-            if part["__END__"] or (not data and not follow):
-                return
+            is_over = bool(part["__END__"] or (not data and not follow))
+            return data
+
+        while not is_over:
+            yield self._connection.ask("TASK/OUTPUT", fields, read)
 
     def stdout(self) -> str:
         """Wait for the end, and return all that the last round has written to stdout. Bytes that are not UTF-8 become U+FFFD."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 # The functions of the module signal make enumerations, which takes longer than all other work of a wait.
 import _signal  # type: ignore[import-not-found]
+import os
 import select
 import signal
 import threading
@@ -189,3 +190,17 @@ class Shield:
         if self._waits:
             self._waits = False
             raise Interrupted
+
+
+def lower_all() -> None:
+    """Put the handlers back in the child of a fork. Whoever has entered a shield may be a thread that is not here."""
+    for number in SIGNALS:
+        handler = before = _signal.getsignal(number)
+        while isinstance(shield := getattr(handler, "__self__", None), Shield):
+            handler = shield._handlers[number]
+        if handler is not before:
+            _signal.signal(number, handler)
+    Shield._is_up = False
+
+
+os.register_at_fork(after_in_child=lower_all)

@@ -192,14 +192,18 @@ class PlainWire:
 
     def _look(self, now: float) -> Iterator[State]:
         """Find out whether the other side is there."""
-        silence = now - self._heard
-        if not self._is_made or silence >= ANSWER_MAX:
+        # Only a ping tells silence from a time in which this process did not look.
+        is_asked = self._asked > self._heard
+        if not self._is_made or (is_asked and now - self._asked >= ANSWER_MAX):
             yield self._end(now)
-            return
-        if silence >= PING and now - self._asked >= PING:
+        elif is_asked:
+            self.due = now + PING
+        elif now - self._heard >= PING:
             self._asked = now
             self._write(PING_COMMAND)
-        self.due = max(self._heard, self._asked) + PING
+            self.due = now + PING
+        else:
+            self.due = self._heard + PING
 
     def _read(self, now: float) -> bool:
         """Read all that has arrived; return False if the other side has ended the connection."""
