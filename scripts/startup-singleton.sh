@@ -3,6 +3,9 @@
 # Returns when all of them are ready.
 set -eu
 cd "$(dirname "$0")/.."
-cargo build --target-dir target --release
+# What was pulled since is built; without cargo, the program that is there serves.
+if [ ! -x target/release/llts ] || command -v cargo >/dev/null; then
+    cargo build --target-dir target --release
+fi
 [ $# -gt 0 ] || set -- 30
 exec target/release/llts up "$@"

@@ -10,7 +10,7 @@ import zmq
 from conftest import BINARY, LIMIT, push, wait_until
 
 import llts
-from llts.home import find
+from llts.home import find, listens
 
 
 def test_a_home_is_named_by_argument_variable_or_folder(service, monkeypatch, tmp_path):
@@ -37,6 +37,21 @@ def test_a_home_without_a_service_says_so(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(llts.ConfigError, match="not a folder"):
         llts.Client(tmp_path / "file")
+
+
+def test_a_frozen_controller_listens(tmp_path):
+    path = tmp_path / "controller.sock"
+    with socket.socket(socket.AF_UNIX) as frozen:
+        frozen.bind(str(path))
+        frozen.listen(0)
+        callers = [socket.socket(socket.AF_UNIX) for _ in range(9)]
+        for caller in callers:
+            caller.setblocking(False)
+        assert any(caller.connect_ex(str(path)) for caller in callers), "no more callers fit"
+        assert listens(path)
+    assert not listens(path)
+    for caller in callers:
+        caller.close()
 
 
 def test_no_controller_answers_in_time():

@@ -138,10 +138,14 @@ def configured(home: Path, config: Mapping[str, Any], keys: Keys | None) -> Endp
 
 
 def listens(path: Path) -> bool:
-    """Return whether a unix socket accepts connections."""
+    """Return whether a process listens at a unix socket."""
     with socket.socket(socket.AF_UNIX) as probe:
+        # A process that is frozen, and has as many callers as it may, would be waited for.
+        probe.setblocking(False)
         try:
             probe.connect(str(path))
+        except BlockingIOError:
+            return True
         except OSError:
             return False
         return True
