@@ -147,6 +147,9 @@ pub(crate) fn serve_one(config: &Config) -> Result<(), BenchError> {
     let mut link = transport::connect(config, &prefixes())?;
     let mut agent = SimulatedAgent::new(config, 0)?;
     let stdin = std::io::stdin();
+    while !link.is_connected() {
+        link.wait(clock::now().mono, None, &[]);
+    }
     loop {
         if agent.carry_out(clock::now(), |body| link.send(body)) {
             announce(READY)?;

@@ -342,15 +342,8 @@ impl Agent {
             logging::write(self.slot.take_log());
             let now = clock::now_with_suspend();
             match self.slot.poll_effect(now)? {
-                // Without a connection the message is dropped: the engine repeats everything that counts after connecting,
-                // so a kept message would arrive twice.
-                Effect::Send(_) if !self.link.is_connected() => {}
                 Effect::Send(message) => self.link.send(agent::encode(&self.sender, &message)),
-                Effect::Reconnect => {
-                    if let Err(error) = self.link.reconnect() {
-                        log::error!("{error}");
-                    }
-                }
+                Effect::Reconnect => self.link.reconnect(),
                 Effect::Remember(known) => self.epochs.remember(known),
                 Effect::Ready => announce(&self.sender.agent),
                 Effect::Lease(hold) => {

@@ -104,7 +104,7 @@ fn own_endpoints(config: &Config) -> Result<(Option<String>, Option<String>), So
 /// When an endpoint is malformed, or descriptors have run out.
 pub fn connect(config: &Config, prefixes: &[String]) -> Result<Link, SocketError> {
     let (requests, broadcasts) = (agent_endpoint(config), broadcast_endpoint(config));
-    Link::dial(&requests, broadcasts.as_deref(), prefixes, link_settings(config, &requests)?)
+    Link::connect(&requests, broadcasts.as_deref(), prefixes, link_settings(config, &requests)?)
 }
 
 /// The endpoint to which an agent sends its requests.

@@ -17,8 +17,6 @@ const BROADCASTS: Tag = 1;
 pub struct Link {
     redialer: Redialer,
     prefixes: Vec<String>,
-    /// Requests that wait for a connection.
-    waiting: VecDeque<Vec<u8>>,
     answers: VecDeque<Vec<u8>>,
     broadcasts: VecDeque<Vec<u8>>,
     /// Whether a connection for requests was made since the last [`Self::take_connected`].
@@ -26,24 +24,12 @@ pub struct Link {
 }
 
 impl Link {
-    /// Begins to connect. The first answer shows whether the controller is there.
+    /// Begins to connect, for requests and, if an endpoint is given, for broadcasts. The first answer shows whether the controller is
+    /// there.
     ///
     /// # Errors
     /// When an endpoint is malformed, or descriptors have run out.
     pub fn connect(
-        rep_endpoint: &str,
-        pub_endpoint: &str,
-        prefixes: &[String],
-        settings: LinkSettings,
-    ) -> Result<Self, SocketError> {
-        Self::dial(rep_endpoint, Some(pub_endpoint), prefixes, settings)
-    }
-
-    /// The same for a controller whose broadcasts are not needed.
-    ///
-    /// # Errors
-    /// As [`Self::connect`].
-    pub fn dial(
         rep_endpoint: &str,
         pub_endpoint: Option<&str>,
         prefixes: &[String],
@@ -54,7 +40,6 @@ impl Link {
         Ok(Self {
             redialer: Redialer::dial_all(&targets, settings)?,
             prefixes: prefixes.to_vec(),
-            waiting: VecDeque::new(),
             answers: VecDeque::new(),
             broadcasts: VecDeque::new(),
             has_connected: false,
@@ -64,12 +49,7 @@ impl Link {
     fn take(&mut self, tag: Tag, event: Event) {
         match event {
             Event::Opened(_) if tag == BROADCASTS => self.subscribe(),
-            Event::Opened(_) => {
-                self.has_connected = true;
-                for body in std::mem::take(&mut self.waiting) {
-                    self.send(body);
-                }
-            }
+            Event::Opened(_) => self.has_connected = true,
             Event::Message(mut parts) => match (tag, parts.pop(), parts.len()) {
                 // A delimiter, then the body.
                 (REQUESTS, Some(body), 1) => self.answers.push_back(body),
@@ -107,15 +87,10 @@ impl Link {
         std::mem::take(&mut self.has_connected)
     }
 
-    /// Sends one request in the envelope that a REQ socket would make. The engine repeats a request that was lost.
+    /// Sends one request in the envelope that a REQ socket would make. Without a connection it is dropped: the engine repeats everything
+    /// that counts after connecting, so a kept request would arrive twice.
     pub fn send(&mut self, body: Vec<u8>) {
-        let Some(peer) = self.redialer.open(REQUESTS) else {
-            if self.waiting.len() >= self.redialer.queue_max() {
-                self.waiting.pop_front();
-            }
-            self.waiting.push_back(body);
-            return;
-        };
+        let Some(peer) = self.redialer.open(REQUESTS) else { return };
         if let Err(why) = self.redialer.endpoint.send(peer, &[Vec::new(), body]) {
             log::debug!("a message to the controller is lost: {why:?}");
         }
@@ -138,13 +113,8 @@ impl Link {
         self.redialer.take_denial()
     }
 
-    /// Drops the waiting requests and connects again, because the old connection has been silent for too long.
-    ///
-    /// # Errors
-    /// Never: a failed attempt is repeated later.
-    pub fn reconnect(&mut self) -> Result<(), SocketError> {
-        self.waiting.clear();
+    /// Connects again, because the old connection has been silent for too long.
+    pub fn reconnect(&mut self) {
         self.redialer.redial();
-        Ok(())
     }
 }

@@ -159,9 +159,4 @@ impl Redialer {
         }
         self.dial(now);
     }
-
-    /// Maximum number of messages that may be queued for one target.
-    pub(super) const fn queue_max(&self) -> usize {
-        self.settings.limits.queue_messages_max
-    }
 }
