@@ -18,7 +18,7 @@ end
 
 for _, id in ipairs(redis.call('ZRANGE', P .. 'running', 0, -1)) do
   local round, started, ending = string.match(redis.call('HGET', LEASES, id) or '', '^(%S+) (%S+) (%S+)')
-  if round and is_running(id, round, worker, started) then
+  if is_id(id) and round and is_running(id, round, worker, started) then
     local losses = is_new(started, ending) and losses_of(id) or 0
     if losses <= tonumber(ARGV[3]) and not too_long(id) then
       local v = fields(id, unpack(CLAIMED))
