@@ -132,6 +132,11 @@ impl Namespace {
         Ok(Self { link, name: namespace.to_owned(), session: Session::fresh() })
     }
 
+    /// Another connection of the same process, with its session. The first call makes it.
+    pub(super) fn another(&self) -> Self {
+        Self { link: self.link.another(), name: self.name.clone(), session: self.session.clone() }
+    }
+
     /// The name of the namespace.
     #[must_use]
     pub fn name(&self) -> &str {

@@ -111,7 +111,7 @@ pub fn run(work: Work, guard: GuardPlan) -> Result<End, TdfWorkerError> {
     let results = Results::open(&dir.own, &work.name, format!("{}:{}/{} {name}", redis.host, redis.port, redis.db))?;
     let worker = Worker::new(clock::now(), work.settings, results.left()?);
     let wake = Wake::start(redis, name, &[Channel::Open])?;
-    let caller = Caller { namespace, worker: work.name.clone(), kind: WorkerKind::Worker, is_known: true };
+    let caller = Caller::new(namespace, work.name.clone(), WorkerKind::Worker, true);
     let calls = RedisCalls::start(caller, work.max_losses)?;
     log::info!("worker {} works for {name} in {}", work.name, dir.root.display());
     let mut turns = Loop { watch, worker, runner, fetcher, fetch: None, results, finished: None, calls, wake };
@@ -161,7 +161,9 @@ impl Loop {
     fn wait(&self) -> Woken {
         let mut set = PollSet::default();
         let watch = self.watch.add_to(&mut set);
-        set.add(self.calls.as_fd());
+        for fd in self.calls.fds() {
+            set.add(fd);
+        }
         set.add(self.wake.as_fd());
         if let Some(fetch) = &self.fetch {
             set.add(fetch.as_fd());

@@ -202,8 +202,8 @@ impl Pool {
                 }
                 for (fence, found) in lost {
                     let run = self.runs.iter().find(|(_, run)| run.task.fence == fence);
-                    // The answer to a report shows the loss of its run.
-                    let run = run.filter(|(_, run)| !matches!(run.state, State::Reporting { .. }));
+                    // The answer to a report, or to a return, shows the loss of its run. It may be overtaken by this one.
+                    let run = run.filter(|(_, run)| matches!(run.state, State::AtController(_)));
                     if let Some(number) = run.map(|(number, _)| *number) {
                         self.log_dropped(fence.task, &found);
                         self.forget(number);

@@ -362,3 +362,17 @@ fn results_of_short_programs_share_a_round_trip_while_more_of_them_queue() {
     assert!(story.now.mono.since(began) <= REPORT_DELAY_MAX);
     assert_eq!(reports(&story.effects()), 2);
 }
+
+#[test]
+fn a_renewal_that_overtakes_a_return_drops_no_run() {
+    let mut story = Story::waiting();
+    let run = *story.pool.runs.keys().next().unwrap();
+    story.pool.give_back(run, false);
+    let fence = claimed(1).fence;
+    assert_eq!(story.effects(), [Effect::Return(run, fence.clone(), false)]);
+    story.pool.handle_renewed(story.now, Ok(vec![(fence, "open, round 0".to_owned())]));
+    assert_eq!(story.effects(), []);
+    assert!(story.pool.take_log().iter().all(|line| !format!("{line:?}").contains("dropped")));
+    story.pool.handle_returned(story.now, run, Ok(()));
+    assert_eq!(story.effects(), []);
+}

@@ -216,6 +216,8 @@ impl Worker {
         match &self.phase {
             Phase::Busy(run) => Some(run.fence()),
             Phase::Reporting { fence, .. } => Some(fence),
+            // The report of a long result takes its time.
+            Phase::Settling { results, .. } => results.front(),
             _ => None,
         }
     }

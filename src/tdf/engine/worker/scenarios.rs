@@ -449,3 +449,12 @@ fn a_program_that_has_failed_is_looked_at_before_it_runs_again() {
     story.worker.handle_claimed(story.now, Ok(Some(task(2))));
     story.does(&[Effect::Prepare { task: Box::new(task(2)), doubted: true }]);
 }
+
+/// The report of a long one takes its time.
+#[test]
+fn the_lease_of_a_kept_result_is_renewed() {
+    let mut story = Story::new(SETTINGS, vec![fence(1)]);
+    story.does(&[report(1, None)]);
+    assert_eq!(story.next(), Some((Timer::Renew, RENEWAL_INTERVAL)));
+    story.does(&[Effect::Renew(Some(fence(1)))]);
+}

@@ -48,7 +48,8 @@ impl PoolThread {
             self.obey(calls, results);
             self.link.wants_agents.store(self.pool.wants_agents(), Ordering::Relaxed);
             logging::write(self.pool.take_log());
-            let fds = [self.link.bell.as_fd(), calls.as_fd(), wake.as_fd()];
+            let [answers, renewals] = calls.fds();
+            let fds = [self.link.bell.as_fd(), answers, renewals, wake.as_fd()];
             readable::wait(fds, self.pool.poll_timeout().map(|at| at.since(clock::now().mono)));
             if !self.take_messages() {
                 break;

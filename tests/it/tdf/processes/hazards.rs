@@ -1,5 +1,7 @@
 //! The hazards of a worker: answers that are lost, a Redis that is away, workers that are killed.
 
+use std::sync::mpsc;
+
 use rustix::process::Signal;
 
 use super::arrows::{STUBBORN, is_running};
@@ -27,6 +29,29 @@ fn a_report_whose_answer_is_lost_is_made_again_and_counts_once() {
     assert_eq!((proxy.lost(), place.runs()), (1, 3), "each ran once");
     let moves = place.field(id, "log").matches("running -> executed").count();
     assert_eq!((moves, place.redis.ask::<usize>("ZCARD ns:running")), (1, 0));
+}
+
+/// As that of a long result does on a slow line.
+#[test]
+fn a_report_that_takes_longer_than_a_lease_keeps_its_run() {
+    let place = Place::new();
+    place.program("p", "echo run >>../runs; echo $1");
+    let proxy = Proxy::to(place.redis.address());
+    let _worker = place.worker_of("w", proxy.address());
+    let (passes_on, told) = mpsc::channel::<()>();
+    proxy.before("long\n", move || {
+        let _ = told.recv();
+    });
+    let id = place.open_input("long");
+    place.until(id, "running");
+    let lease = || place.redis.ask::<String>(&format!("HGET ns:llts:leases {id}"));
+    for _ in 0..2 {
+        let before = lease();
+        eventually("a renewal beside the report", || lease() != before);
+    }
+    drop(passes_on);
+    assert_eq!(place.result(id).0, "long\n");
+    assert_eq!(place.runs(), 1);
 }
 
 #[test]
