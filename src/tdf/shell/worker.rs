@@ -20,7 +20,7 @@ use super::caller::Caller;
 use super::calls::{Answer, Call, RedisCalls};
 use super::fetch::{Fetch, Fetcher, Preparation};
 use super::outage::patiently;
-use super::results::{Finished, Results};
+use super::results::{Finished, Results, Unread};
 use super::{Channel, Namespace, RedisError, Reported, Wake, WakeError, WorkerKind};
 use crate::engine::worker::{Assignment, Effect, End, Note, Settings, Worker};
 use crate::wire::words;
@@ -224,10 +224,10 @@ impl Loop {
     }
 
     /// The result of this run: the last one, or one that an earlier process has left.
-    fn result(&self, fence: &Fence) -> Result<Arc<Finished>, String> {
+    fn result(&self, fence: &Fence) -> Result<Arc<Finished>, Unread> {
         match &self.finished {
             Some(finished) if finished.fence == *fence => Ok(Arc::clone(finished)),
-            _ => self.results.load(fence).map(Arc::new).map_err(|error| error.to_string()),
+            _ => self.results.load(fence).map(Arc::new),
         }
     }
 
@@ -237,8 +237,11 @@ impl Loop {
                 let claim = claim.map(|number| Call::Claim(number, 1));
                 self.calls.ask([Call::Report((), finished)].into_iter().chain(claim).collect());
             }
-            // A user has removed it: there is nothing to report, and the task is lost with its lease.
-            Err(error) => self.worker.handle_reported(clock::now(), Ok(Some(format!("without its result: {error}")))),
+            // There is nothing to report, and the task is lost with its lease.
+            Err(Unread::Removed) => {
+                self.worker.handle_reported(clock::now(), Ok(Some("without its result".to_owned())));
+            }
+            Err(Unread::Unreadable(reason)) => self.worker.handle_unreadable(clock::now(), reason),
         }
     }
 
@@ -325,6 +328,9 @@ fn log_note(note: &Note) {
             let state = words::state(*state);
             log::warn!("task {task} was running when a worker of this name died: its run is lost, and it is {state}");
         }
+        Note::Unreadable(task, reason) => log::error!(
+            "the result of task {task} stays on the disk: {reason}; make it readable for the next start of the worker, or remove it"
+        ),
         Note::GivenBack(task) => log::info!("task {task} is given back: it waits again in the same round"),
     }
 }
