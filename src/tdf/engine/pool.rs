@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use crate::engine::lease::RENEWAL_INTERVAL;
 use crate::engine::outage::{Outage, RETRY_MAX};
-use crate::engine::worker::{Assignment, KEEP_AFTER, POLL_INTERVAL_MAX};
+use crate::engine::worker::{Assignment, KEEP_AFTER, POLL_INTERVAL_MAX, READ_PAUSE, READS_MAX};
 use crate::wire::Budget;
 use api::guest;
 use api::guest::Answer;
@@ -86,7 +86,7 @@ pub enum Effect {
     Ask(u64, Question),
     /// The result of a run, which stays with the shell until it is forgotten.
     Collect(RunNumber, Box<Ended>),
-    /// Report the result of a run; then [`Pool::handle_reported`].
+    /// Report the result of a run; then [`Pool::handle_reported`] or [`Pool::handle_unreadable`].
     Report(RunNumber),
     /// Write the result to the disk.
     Keep(RunNumber),
@@ -134,6 +134,8 @@ enum Timer {
     Output(RunNumber),
     /// A result is not confirmed.
     Keep(RunNumber),
+    /// A kept result is read again.
+    Read(RunNumber),
 }
 
 /// The subject of a question without an answer.
@@ -151,6 +153,14 @@ struct Run {
     claimed: Mono,
     log: Vec<(Duration, String)>,
     state: State,
+    /// Vain attempts to read its kept result.
+    reads: u32,
+}
+
+impl Run {
+    const fn new(task: Assignment, claimed: Mono, state: State) -> Self {
+        Self { task, claimed, log: Vec::new(), state, reads: 0 }
+    }
 }
 
 #[derive(Debug)]
@@ -208,8 +218,7 @@ impl Pool {
         };
         for fence in left {
             let state = State::Reporting { is_calling: false };
-            pool.runs
-                .insert(pool.numbers, Run { task: Assignment::of(fence), claimed: now.mono, log: Vec::new(), state });
+            pool.runs.insert(pool.numbers, Run::new(Assignment::of(fence), now.mono, state));
             pool.numbers += 1;
         }
         pool.call();
@@ -258,6 +267,7 @@ impl Pool {
                 Timer::Pull(run) => self.pull(now, run),
                 Timer::Output(run) => self.read_on(now, run),
                 Timer::Keep(run) => self.effects.push_back(Effect::Keep(run)),
+                Timer::Read(run) => self.read_again(run),
             }
         }
     }

@@ -58,18 +58,6 @@ impl Watch {
         self.entries.retain(|_, entry| entry.walk == walk);
         self.entries.shrink_to(self.entries.len().saturating_mul(2));
     }
-
-    /// How many entries are known.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// Whether no entry is known.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
 }
 
 #[cfg(test)]
@@ -101,6 +89,6 @@ mod tests {
         watch.begin();
         assert!(watch.is_due(TaskId(2), 5.0, 101.0));
         watch.end();
-        assert_eq!(watch.len(), 1);
+        assert_eq!(watch.entries.len(), 1);
     }
 }

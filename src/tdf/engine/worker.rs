@@ -13,6 +13,7 @@
 //!
 //! | event | enters by |
 //! |---|---|
+//! | a kept result cannot be read | [`Worker::handle_unreadable`] |
 //! | Redis answers a call, or does not | [`Worker::handle_recovered`], [`Worker::handle_claimed`], [`Worker::handle_reported`], [`Worker::handle_given_back`], [`Worker::handle_renewed`] |
 //! | a task may be open | [`Worker::handle_woken`] |
 //! | an effect has finished, with success or not | [`Worker::handle_prepared`], [`Worker::handle_started`], [`Worker::handle_tree`], [`Worker::handle_collected`] |
@@ -51,6 +52,10 @@ const POLL_INTERVAL_MIN: Duration = Duration::from_millis(10);
 
 /// A report that has no answer after this time is kept on the disk, where it outlives this process.
 pub(super) const KEEP_AFTER: Duration = Duration::from_millis(200);
+
+/// The attempts to read a kept result, which is passed over then and stays on the disk, and the pause between two.
+pub(super) const READS_MAX: u32 = 5;
+pub(super) const READ_PAUSE: Duration = Duration::from_millis(500);
 
 /// How long a worker that stops tries to reach a Redis that is away.
 const LEAVE_AFTER: Duration = Duration::from_secs(5);
@@ -123,7 +128,7 @@ pub enum Effect {
     Collect(Outcome),
     /// Drop the outputs of a run without a result.
     Discard,
-    /// Report the result that was collected or kept; then [`Worker::handle_reported`]. When that is answered, claim the next task with
+    /// Report the result that was collected or kept; then [`Worker::handle_reported`] or [`Worker::handle_unreadable`]. When that is answered, claim the next task with
     /// the token of this number, without a step of this engine between.
     Report {
         /// The run.
@@ -167,6 +172,8 @@ pub enum Note {
     Dropped(TaskId, String),
     /// The run of a dead process of this name is lost; the state of its task.
     Orphan(TaskId, State),
+    /// The kept result of this task cannot be read, for this reason, and stays on the disk.
+    Unreadable(TaskId, String),
     /// A task is given back because the worker stops.
     GivenBack(TaskId),
 }
@@ -211,6 +218,8 @@ enum Phase {
     /// A dead process of this name has left these results on the disk, and maybe runs, which follow.
     Settling {
         results: VecDeque<Fence>,
+        /// Vain attempts to read the first one.
+        reads: u32,
     },
     Resting {
         is_idle: bool,
@@ -260,7 +269,7 @@ impl Worker {
         settings.poll_interval = settings.poll_interval.clamp(POLL_INTERVAL_MIN, POLL_INTERVAL_MAX);
         let mut worker = Self {
             settings,
-            phase: Phase::Settling { results: results.into() },
+            phase: Phase::Settling { results: results.into(), reads: 0 },
             claims: 0,
             is_calling: false,
             is_woken: false,

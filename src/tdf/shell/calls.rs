@@ -1,5 +1,8 @@
 //! The calls of a worker, and those of the pool of a controller, to Redis: on a thread of their own, one after the other, so that a
 //! slow Redis holds nothing else up. Reports that wait together leave together, with the claim behind them.
+//!
+//! Renewals have a thread and a connection of their own: a long report, which may be on its way for longer than a lease, does not end the
+//! leases of all runs.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -66,49 +69,70 @@ impl<R> Answer<R> {
     }
 }
 
-/// The thread.
-pub(super) struct RedisCalls<R>(Background<Vec<Call<R>>, Vec<Answer<R>>>);
+type Thread<R> = Background<Vec<Call<R>>, Vec<Answer<R>>>;
+
+/// The threads.
+pub(super) struct RedisCalls<R> {
+    calls: Thread<R>,
+    renewals: Thread<R>,
+}
 
 impl<R: Copy + Send + 'static> RedisCalls<R> {
-    pub(super) fn start(mut caller: Caller, max_losses: u32) -> io::Result<Self> {
-        let work = move |calls: Vec<Vec<Call<R>>>, answer: &dyn Fn(Vec<Answer<R>>)| {
-            serve(&mut caller, max_losses, calls.into_iter().flatten().collect(), answer);
+    pub(super) fn start(caller: Caller, max_losses: u32) -> io::Result<Self> {
+        let start = |name, mut caller: Caller| {
+            let work = move |calls: Vec<Vec<Call<R>>>, answer: &dyn Fn(Vec<Answer<R>>)| {
+                serve(&mut caller, max_losses, calls.into_iter().flatten().collect(), answer);
+            };
+            Background::start_batches(name, BATCH_MAX, work)
         };
-        Ok(Self(Background::start_batches("redis", BATCH_MAX, work)?))
+        Ok(Self { renewals: start("redis-renewals", caller.another())?, calls: start("redis", caller)? })
     }
 
     /// Calls that are looked at together.
     pub(super) fn ask(&self, calls: Vec<Call<R>>) {
-        if !calls.is_empty() {
-            self.0.give(calls);
+        let (renewals, calls): (Vec<_>, Vec<_>) = calls.into_iter().partition(|call| matches!(call, Call::Renew(_)));
+        for (thread, calls) in [(&self.calls, calls), (&self.renewals, renewals)] {
+            if !calls.is_empty() {
+                thread.give(calls);
+            }
         }
     }
 
     /// The answers of one round trip.
     pub(super) fn poll(&self) -> Option<Vec<Answer<R>>> {
-        self.0.poll()
+        self.calls.poll().or_else(|| self.renewals.poll())
+    }
+
+    /// The descriptors that are readable when there are answers.
+    pub(super) fn fds(&self) -> [BorrowedFd<'_>; 2] {
+        [self.calls.as_fd(), self.renewals.as_fd()]
     }
 
     /// Makes the calls that wait, and gives the name up, so that the next process need not wait for the end of its lease; a Redis
     /// that is away is not waited for. The answers are returned.
     pub(super) fn leave(&self) -> Vec<Answer<R>> {
-        self.ask(vec![Call::Leave]);
         let mut answers = Vec::new();
-        while readable::is_readable(&self.0, Some(LEAVE_MAX)) {
-            while let Some(more) = self.poll() {
-                answers.extend(more);
-                if matches!(answers.last(), Some(Answer::Left)) {
-                    return answers;
-                }
+        // A renewal that waits takes the name again.
+        for thread in [&self.calls, &self.renewals] {
+            thread.give(vec![Call::Leave]);
+            if !Self::has_left(thread, &mut answers) {
+                break;
             }
         }
         answers
     }
-}
 
-impl<R> AsFd for RedisCalls<R> {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+    /// Waits until this thread has left; false if nothing is heard for long.
+    fn has_left(thread: &Thread<R>, answers: &mut Vec<Answer<R>>) -> bool {
+        while readable::is_readable(thread, Some(LEAVE_MAX)) {
+            while let Some(more) = thread.poll() {
+                answers.extend(more);
+                if matches!(answers.last(), Some(Answer::Left)) {
+                    return true;
+                }
+            }
+        }
+        false
     }
 }
 

@@ -134,6 +134,11 @@ impl Link {
         Self { address, connection: None, prefix, digests: BTreeMap::new() }
     }
 
+    /// Another connection to the same keys, which its first call makes.
+    pub(super) fn another(&self) -> Self {
+        Self::new(self.address.clone(), self.prefix.clone())
+    }
+
     /// Runs one script.
     pub(super) fn call(&mut self, call: Call) -> Result<Value, RedisError> {
         let name = call.name();

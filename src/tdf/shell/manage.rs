@@ -304,9 +304,9 @@ impl Manager {
     fn take(&mut self, set: State, selection: &Selection<'_>) -> Result<TakenTasks, RedisError> {
         let call = taken::call(&self.identity, LEASE, set, selection);
         let taken = self.namespace.ask(call, |value| TakenTasks::read(value, set))?;
-        for id in &taken.poisoned {
+        for (id, sentence) in &taken.poisoned {
             let (name, shown) = (self.namespace.name(), id.escape_ascii());
-            log::warn!("passing over \"{shown}\" in {name}:{}: the task has no hash", words::state(set));
+            log::warn!("passing over \"{shown}\" in {name}:{}: {sentence}", words::state(set));
         }
         Ok(taken)
     }

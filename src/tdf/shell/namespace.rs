@@ -132,6 +132,11 @@ impl Namespace {
         Ok(Self { link, name: namespace.to_owned(), session: Session::fresh() })
     }
 
+    /// Another connection of the same process, with its session. The first call makes it.
+    pub(super) fn another(&self) -> Self {
+        Self { link: self.link.another(), name: self.name.clone(), session: self.session.clone() }
+    }
+
     /// The name of the namespace.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -207,13 +212,13 @@ impl Namespace {
     }
 
     /// The runs that an earlier process of this name has left, as it has claimed them. A run whose lease that process has not renewed
-    /// counts as a loss: the run may have ended the process. Beyond `max_losses` a run is left out.
+    /// counts as a loss, once for each process that asks: the run may have ended the process. Beyond `max_losses` a run is left out.
     ///
     /// # Errors
     /// When Redis does not answer as it should.
     pub fn own_claims(&mut self, worker: &WorkerName, max_losses: u32) -> Result<Vec<Claimed>, RedisError> {
         let call = Call::new(scripts::OWN_CLAIMED).arg(worker.as_str()).arg(seconds(LEASE)).arg(max_losses.to_string());
-        self.ask(call, |value| Claimed::list(value, worker))
+        self.ask(call.arg(self.session.as_str()), |value| Claimed::list(value, worker))
     }
 
     /// Renews the leases of a worker's name and runs, and shows that it lives. To be called every [`RENEWAL_INTERVAL`], also without

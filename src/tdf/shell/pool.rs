@@ -88,7 +88,7 @@ fn start(config: &Config, pool: &TdfPool) -> Result<Guest, PoolError> {
     let results = Results::open(&dir.own, &name, shown.clone())?;
     let left = results.left()?;
     let (kind, unconnected) = (WorkerKind::Controller, Namespace::unconnected(redis, namespace)?);
-    let caller = Caller { namespace: unconnected, worker: name.clone(), kind, is_known: false };
+    let caller = Caller::new(unconnected, name.clone(), kind, false);
     let calls = RedisCalls::start(caller, config.tdf.max_losses)?;
     let wake = Wake::start(redis, namespace, &[Channel::Open])?;
     let (mut door, link) = HostedDoor::new(JOB)?;

@@ -41,6 +41,15 @@ impl Finished {
     }
 }
 
+/// Why a result cannot be reported.
+#[derive(Debug)]
+pub(super) enum Unread {
+    /// It is not on the disk: a user has removed it.
+    Removed,
+    /// The system refuses to read it, or it is damaged.
+    Unreadable(String),
+}
+
 /// The line in front of both texts.
 #[derive(Serialize, Deserialize)]
 struct Head {
@@ -125,9 +134,13 @@ impl Results {
         File::open(&self.folder)?.sync_all()
     }
 
-    /// The result of this run, if it is on the disk.
-    pub(super) fn load(&self, fence: &Fence) -> io::Result<Finished> {
-        read(&self.path(fence)).map(|(_, finished)| finished)
+    /// The result of this run from the disk.
+    pub(super) fn load(&self, fence: &Fence) -> Result<Finished, Unread> {
+        let path = self.path(fence);
+        read(&path).map(|(_, finished)| finished).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Unread::Removed,
+            _ => Unread::Unreadable(format!("cannot read {}: {error}", path.display())),
+        })
     }
 
     /// Removes the result of this run, if it is on the disk.

@@ -14,7 +14,6 @@ use crate::wire::words;
 use crate::wire::words::channel;
 use api::config::RedisSection;
 use proc::background::Bell;
-use proc::readable::is_readable;
 
 /// A connection without a message for this long is made again: it may have been cut silently.
 const QUIET_MAX: Duration = Duration::from_secs(10);
@@ -105,11 +104,6 @@ impl Wake {
     pub fn take(&mut self) -> Vec<Message> {
         self.bell.take();
         self.messages.try_iter().take(MESSAGES_MAX).collect()
-    }
-
-    /// Waits for a message, at most for `timeout`. True if there is one.
-    pub fn wait(&mut self, timeout: Duration) -> bool {
-        is_readable(&*self.bell, Some(timeout)) && !self.take().is_empty()
     }
 }
 

@@ -20,7 +20,7 @@ use super::caller::Caller;
 use super::calls::{Answer, Call, RedisCalls};
 use super::fetch::{Fetch, Fetcher, Preparation};
 use super::outage::patiently;
-use super::results::{Finished, Results};
+use super::results::{Finished, Results, Unread};
 use super::{Channel, Namespace, RedisError, Reported, Wake, WakeError, WorkerKind};
 use crate::engine::worker::{Assignment, Effect, End, Note, Settings, Worker};
 use crate::wire::words;
@@ -111,7 +111,7 @@ pub fn run(work: Work, guard: GuardPlan) -> Result<End, TdfWorkerError> {
     let results = Results::open(&dir.own, &work.name, format!("{}:{}/{} {name}", redis.host, redis.port, redis.db))?;
     let worker = Worker::new(clock::now(), work.settings, results.left()?);
     let wake = Wake::start(redis, name, &[Channel::Open])?;
-    let caller = Caller { namespace, worker: work.name.clone(), kind: WorkerKind::Worker, is_known: true };
+    let caller = Caller::new(namespace, work.name.clone(), WorkerKind::Worker, true);
     let calls = RedisCalls::start(caller, work.max_losses)?;
     log::info!("worker {} works for {name} in {}", work.name, dir.root.display());
     let mut turns = Loop { watch, worker, runner, fetcher, fetch: None, results, finished: None, calls, wake };
@@ -161,7 +161,9 @@ impl Loop {
     fn wait(&self) -> Woken {
         let mut set = PollSet::default();
         let watch = self.watch.add_to(&mut set);
-        set.add(self.calls.as_fd());
+        for fd in self.calls.fds() {
+            set.add(fd);
+        }
         set.add(self.wake.as_fd());
         if let Some(fetch) = &self.fetch {
             set.add(fetch.as_fd());
@@ -222,10 +224,10 @@ impl Loop {
     }
 
     /// The result of this run: the last one, or one that an earlier process has left.
-    fn result(&self, fence: &Fence) -> Result<Arc<Finished>, String> {
+    fn result(&self, fence: &Fence) -> Result<Arc<Finished>, Unread> {
         match &self.finished {
             Some(finished) if finished.fence == *fence => Ok(Arc::clone(finished)),
-            _ => self.results.load(fence).map(Arc::new).map_err(|error| error.to_string()),
+            _ => self.results.load(fence).map(Arc::new),
         }
     }
 
@@ -235,8 +237,11 @@ impl Loop {
                 let claim = claim.map(|number| Call::Claim(number, 1));
                 self.calls.ask([Call::Report((), finished)].into_iter().chain(claim).collect());
             }
-            // A user has removed it: there is nothing to report, and the task is lost with its lease.
-            Err(error) => self.worker.handle_reported(clock::now(), Ok(Some(format!("without its result: {error}")))),
+            // There is nothing to report, and the task is lost with its lease.
+            Err(Unread::Removed) => {
+                self.worker.handle_reported(clock::now(), Ok(Some("without its result".to_owned())));
+            }
+            Err(Unread::Unreadable(reason)) => self.worker.handle_unreadable(clock::now(), reason),
         }
     }
 
@@ -323,6 +328,9 @@ fn log_note(note: &Note) {
             let state = words::state(*state);
             log::warn!("task {task} was running when a worker of this name died: its run is lost, and it is {state}");
         }
+        Note::Unreadable(task, reason) => log::error!(
+            "the result of task {task} stays on the disk: {reason}; make it readable for the next start of the worker, or remove it"
+        ),
         Note::GivenBack(task) => log::info!("task {task} is given back: it waits again in the same round"),
     }
 }

@@ -245,6 +245,22 @@ fn the_processes_of_a_callback_end_with_the_manager() {
     }
 }
 
+/// It reads nothing of an input that no pipe holds, and leaves it open in a process that it has started.
+#[test]
+fn a_callback_whose_input_stays_unread_holds_nothing_up() {
+    let mut place = Place::new();
+    place.configs();
+    let command = "exec 3<&0; test -e end || mkfifo end; read line <end &";
+    let manager = place.start(&["manage", "manager.cfg", "--on-succeeded", command]);
+    let id = place.original.open(&Order::default());
+    let output = "x".repeat(200_000);
+    assert!(place.original.r#move(id, "open", "succeeded", 0, &[("0:output", &output), ("0:error", "")]));
+    eventually("the task is archived", || place.sets(id) == ["archived"]);
+    // The process ends, which has the standard error of the manager, too.
+    std::fs::write(place.redis.folder().join("end"), "\n").unwrap();
+    manager.stop().ok();
+}
+
 #[test]
 fn an_input_is_any_bytes_and_a_bad_option_is_named() {
     use std::os::unix::ffi::OsStrExt as _;

@@ -77,6 +77,21 @@ fn each_ended_task_is_called_back_for_and_archived() {
     assert!(own.is_empty(), "nothing of ours is left: {own:?}");
 }
 
+/// A whole task may stand behind it: another program has written both.
+#[test]
+fn an_entry_whose_id_is_no_number_is_passed_over() {
+    let mut place = Place::new();
+    let id = place.ended("succeeded");
+    let odd = ["017", "abc"];
+    odd.iter().for_each(|odd| place.copy(id, odd, "succeeded"));
+    let mut notes = Notes::default();
+    let mut manager = place.manager("");
+    manager.round(&mut notes).unwrap();
+    assert_eq!((notes.called, place.sets(id)), (vec![("succeeded", id)], vec!["archived"]));
+    let noted: Vec<String> = place.original.redis.hkeys("MyProgram:llts:poisoned").unwrap();
+    assert_eq!(noted.len(), odd.len(), "{noted:?}");
+}
+
 #[test]
 fn a_failed_callback_leaves_its_task_and_holds_up_no_other() {
     let mut place = Place::new();

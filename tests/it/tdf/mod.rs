@@ -25,6 +25,7 @@ use base::tdf::{Fence, WorkerName};
 use ground::Redis;
 use original::Original;
 use proc::clock;
+use redis::Commands as _;
 use tdf::shell::server::Server;
 use tdf::shell::{Claim, Claimed, Ending, Namespace, Report, Reported};
 
@@ -83,6 +84,13 @@ impl Place {
     pub(crate) fn execute(&mut self, fence: &Fence, output: &str, error: &str) -> Reported {
         let ending = Ending::Executed { output: output.as_bytes(), error: error.as_bytes() };
         self.ours.report(&Report { fence, ending, log: &[] }).unwrap()
+    }
+
+    /// Puts the hash of a task under another id, and that into this set, in front of all others.
+    pub(crate) fn copy(&mut self, id: u64, to: &str, set: &str) {
+        let fields: Vec<(String, Vec<u8>)> = self.original.redis.hgetall(format!("{NAMESPACE}:task:{id}")).unwrap();
+        let () = self.original.redis.hset_multiple(format!("{NAMESPACE}:task:{to}"), &fields).unwrap();
+        let () = self.original.redis.zadd(format!("{NAMESPACE}:{set}"), to, -1).unwrap();
     }
 
     /// The sets that a task is in.

@@ -19,6 +19,15 @@ struct Plan {
     is_over: AtomicBool,
 }
 
+impl Plan {
+    /// The next hook of a request that `holds` its mark. It is called without the lock, so that it holds up this connection alone.
+    fn hook(&self, holds: impl Fn(&[u8]) -> bool) -> Option<Hook> {
+        let mut hooks = self.hooks.lock().expect("a lock");
+        let at = hooks.iter().position(|(mark, _)| holds(mark))?;
+        Some(hooks.remove(at).1)
+    }
+}
+
 pub(crate) struct Proxy {
     address: SocketAddr,
     plan: Arc<Plan>,
@@ -85,11 +94,9 @@ fn pass(client: &TcpStream, server: &TcpStream, plan: &Arc<Plan>) {
         scope.spawn(|| {
             each_piece(client, |bytes| {
                 let holds = |mark: &[u8]| mark.is_empty() || bytes.windows(mark.len()).any(|window| window == mark);
-                let mut hooks = plan.hooks.lock().expect("a lock");
-                while let Some(at) = hooks.iter().position(|(mark, _)| holds(mark)) {
-                    hooks.remove(at).1();
+                while let Some(hook) = plan.hook(holds) {
+                    hook();
                 }
-                drop(hooks);
                 let mut marks = plan.marks.lock().expect("a lock");
                 let found = marks.iter().position(|mark| holds(mark));
                 if let Some(at) = found {

@@ -96,6 +96,28 @@ fn the_lowest_score_is_claimed_first() {
     assert_eq!(claimed, [ids[1], ids[2], ids[0]]);
 }
 
+/// A whole task may stand behind it: another program has written both.
+#[test]
+fn an_entry_whose_id_is_no_number_stops_neither_a_claim_nor_a_start() {
+    let mut place = Place::new();
+    let id = place.original.open(&Order::default());
+    let odd = ["017", "0", "abc", "1 2", "-1", "99999999999999999999"];
+    odd.iter().for_each(|odd| place.copy(id, odd, "open"));
+    let fence = place.claim_one("w");
+    assert_eq!((fence.task.0, place.claim("w", 9)), (id, vec![]));
+    let poisoned: u64 = place.original.redis.zcount("MyProgram:open", "+inf", "+inf").unwrap();
+    assert_eq!(poisoned, 6, "they are the last that an original would take");
+    for odd in odd {
+        place.copy(id, odd, "running");
+        let lease: String = place.original.redis.hget("MyProgram:llts:leases", id).unwrap();
+        let () = place.original.redis.hset("MyProgram:llts:leases", odd, lease).unwrap();
+    }
+    let claims = place.ours.own_claims(&name("w"), 3).unwrap();
+    assert_eq!(claims.into_iter().map(|claimed| claimed.task.0).collect::<Vec<_>>(), [id]);
+    let lost = place.ours.lose_own_runs(&name("w"), 3, None).unwrap();
+    assert_eq!(lost, [(fence.task, State::Open)]);
+}
+
 #[test]
 fn poisoned_entries_stop_no_claim() {
     let mut place = Place::new();

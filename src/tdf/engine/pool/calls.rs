@@ -2,8 +2,8 @@
 
 use super::claims::Counted;
 use super::{
-    Assignment, Effect, FREE_PAUSE, Fence, Life, Now, POLL_INTERVAL_MAX, Pool, Question, RENEWAL_INTERVAL,
-    REPORT_DELAY_MAX, RETRY_MAX, RETURN_PAUSE, Run, RunNumber, State, Subject, Timer,
+    Assignment, Effect, FREE_PAUSE, Fence, Life, Now, POLL_INTERVAL_MAX, Pool, Question, READ_PAUSE, READS_MAX,
+    RENEWAL_INTERVAL, REPORT_DELAY_MAX, RETRY_MAX, RETURN_PAUSE, Run, RunNumber, State, Subject, Timer,
 };
 use base::tdf::TaskId;
 
@@ -141,10 +141,7 @@ impl Pool {
     /// Takes a claimed task, or one of an earlier process.
     fn begin(&mut self, now: Now, task: Assignment) {
         let number = self.next_number();
-        self.runs.insert(
-            number,
-            Run { task, claimed: now.mono, log: Vec::new(), state: State::AtController(Life::Refused) },
-        );
+        self.runs.insert(number, Run::new(task, now.mono, State::AtController(Life::Refused)));
         self.submit(now, number);
     }
 
@@ -164,6 +161,30 @@ impl Pool {
                 self.effects.push_back(Effect::Forget(run));
             }
             Err(reason) => self.unanswered(now, reason),
+        }
+    }
+
+    /// The kept result of a run cannot be read, for this reason. That may pass; otherwise the task waits again, and the result stays on
+    /// the disk for the next process.
+    pub fn handle_unreadable(&mut self, now: Now, number: RunNumber, reason: &str) {
+        let Some(run) = self.runs.get_mut(&number) else { return };
+        run.reads += 1;
+        if run.reads < READS_MAX {
+            // Until then the report counts as under way, so that the other calls do not hasten it.
+            self.timers.set(Timer::Read(number), now.mono + READ_PAUSE);
+            return;
+        }
+        self.journal.error(format!(
+            "the result of TDF task {} stays on the disk: {reason}; make it readable for the next start of the controller, or remove it",
+            run.task.fence.task
+        ));
+        self.give_back(number, true);
+    }
+
+    pub(super) fn read_again(&mut self, run: RunNumber) {
+        if let Some(State::Reporting { is_calling }) = self.state(run) {
+            *is_calling = false;
+            self.call();
         }
     }
 
@@ -202,8 +223,8 @@ impl Pool {
                 }
                 for (fence, found) in lost {
                     let run = self.runs.iter().find(|(_, run)| run.task.fence == fence);
-                    // The answer to a report shows the loss of its run.
-                    let run = run.filter(|(_, run)| !matches!(run.state, State::Reporting { .. }));
+                    // The answer to a report, or to a return, shows the loss of its run. It may be overtaken by this one.
+                    let run = run.filter(|(_, run)| matches!(run.state, State::AtController(_)));
                     if let Some(number) = run.map(|(number, _)| *number) {
                         self.log_dropped(fence.task, &found);
                         self.forget(number);

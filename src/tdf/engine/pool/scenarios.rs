@@ -362,3 +362,41 @@ fn results_of_short_programs_share_a_round_trip_while_more_of_them_queue() {
     assert!(story.now.mono.since(began) <= REPORT_DELAY_MAX);
     assert_eq!(reports(&story.effects()), 2);
 }
+
+#[test]
+fn a_kept_result_that_cannot_be_read_stays_for_the_next_process_and_its_task_waits_again() {
+    let mut story = Story::new();
+    let fence = claimed(1).fence;
+    story.pool = Pool::new(story.now, 4096, SILENCE_MAX, vec![fence.clone()]);
+    assert_eq!(story.effects(), [Effect::Join]);
+    story.pool.handle_joined(story.now, Ok(Vec::new()));
+    for read in 1..=READS_MAX {
+        let mut effects = story.effects();
+        while !effects.contains(&Effect::Report(0)) {
+            story.passes();
+            effects = story.effects();
+        }
+        story.pool.handle_unreadable(story.now, 0, "EIO");
+        if read < READS_MAX {
+            story.pool.call();
+            assert_eq!(story.effects(), [], "other calls do not hasten it");
+        }
+    }
+    assert_eq!(story.effects(), [Effect::Return(0, fence, true)]);
+    story.pool.handle_returned(story.now, 0, Ok(()));
+    assert_eq!(story.effects(), [], "the result is not removed");
+}
+
+#[test]
+fn a_renewal_that_overtakes_a_return_drops_no_run() {
+    let mut story = Story::waiting();
+    let run = *story.pool.runs.keys().next().unwrap();
+    story.pool.give_back(run, false);
+    let fence = claimed(1).fence;
+    assert_eq!(story.effects(), [Effect::Return(run, fence.clone(), false)]);
+    story.pool.handle_renewed(story.now, Ok(vec![(fence, "open, round 0".to_owned())]));
+    assert_eq!(story.effects(), []);
+    assert!(story.pool.take_log().iter().all(|line| !format!("{line:?}").contains("dropped")));
+    story.pool.handle_returned(story.now, run, Ok(()));
+    assert_eq!(story.effects(), []);
+}

@@ -230,7 +230,7 @@ impl Pool {
     }
 
     /// Opens the round of a run for other workers.
-    fn give_back(&mut self, number: RunNumber, is_loss: bool) {
+    pub(super) fn give_back(&mut self, number: RunNumber, is_loss: bool) {
         let Some(state) = self.state(number) else { return };
         *state = State::Returning { is_loss, is_calling: false };
         if !self.outage.is_on() {

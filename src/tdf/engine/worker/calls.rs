@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Assignment, Effect, KEEP_AFTER, LEAVE_AFTER, Note, Phase, RENEWAL_INTERVAL, Timer, Worker};
+use super::{
+    Assignment, Effect, KEEP_AFTER, LEAVE_AFTER, Note, Phase, READ_PAUSE, READS_MAX, RENEWAL_INTERVAL, Timer, Worker,
+};
 use base::Now;
 use base::tdf::{Fence, State, TaskId};
 
@@ -11,7 +13,7 @@ impl Worker {
     pub(super) fn call(&mut self) {
         let may_claim = self.stopping.is_none();
         let effect = match &mut self.phase {
-            Phase::Settling { results } => match results.front() {
+            Phase::Settling { results, .. } => match results.front() {
                 Some(fence) => Effect::Report { fence: fence.clone(), claim: None },
                 None => Effect::Recover,
             },
@@ -172,10 +174,10 @@ impl Worker {
         };
         self.answered();
         match &mut self.phase {
-            Phase::Settling { results } => {
-                let Some(fence) = results.pop_front() else { return };
+            Phase::Settling { .. } => {
+                let Some(fence) = self.settled() else { return };
                 self.over(fence, dropped);
-                if self.stopping.is_some() { self.leave() } else { self.call() }
+                self.settle_next();
             }
             Phase::Reporting { fence, pause, claim, .. } => {
                 let (fence, pause, claim) = (fence.clone(), *pause, *claim);
@@ -191,6 +193,31 @@ impl Worker {
             }
             _ => {}
         }
+    }
+
+    /// The kept result that is to be reported cannot be read, for this reason. That may pass; otherwise the next process of this name
+    /// tries again.
+    pub fn handle_unreadable(&mut self, now: Now, reason: String) {
+        let Phase::Settling { reads, .. } = &mut self.phase else { return self.unanswered(now, reason) };
+        *reads += 1;
+        self.is_calling = false;
+        if *reads < READS_MAX {
+            self.timers.set(Timer::Retry, now.mono + READ_PAUSE);
+        } else if let Some(fence) = self.settled() {
+            self.log(Note::Unreadable(fence.task, reason));
+            self.settle_next();
+        }
+    }
+
+    /// Takes the kept result that was dealt with.
+    fn settled(&mut self) -> Option<Fence> {
+        let Phase::Settling { results, reads } = &mut self.phase else { return None };
+        *reads = 0;
+        results.pop_front()
+    }
+
+    fn settle_next(&mut self) {
+        if self.stopping.is_some() { self.leave() } else { self.call() }
     }
 
     fn over(&mut self, fence: Fence, dropped: Option<String>) {
@@ -216,6 +243,8 @@ impl Worker {
         match &self.phase {
             Phase::Busy(run) => Some(run.fence()),
             Phase::Reporting { fence, .. } => Some(fence),
+            // The report of a long result takes its time.
+            Phase::Settling { results, .. } => results.front(),
             _ => None,
         }
     }

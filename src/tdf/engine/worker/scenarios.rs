@@ -449,3 +449,33 @@ fn a_program_that_has_failed_is_looked_at_before_it_runs_again() {
     story.worker.handle_claimed(story.now, Ok(Some(task(2))));
     story.does(&[Effect::Prepare { task: Box::new(task(2)), doubted: true }]);
 }
+
+#[test]
+fn a_kept_result_that_cannot_be_read_is_read_again_and_then_stays_for_the_next_process() {
+    let mut story = Story::new(SETTINGS, vec![fence(1), fence(2)]);
+    story.does(&[report(1, None)]);
+    story.worker.handle_unreadable(story.now, "EIO".to_owned());
+    assert_eq!(story.next(), Some((Timer::Retry, READ_PAUSE)));
+    story.does(&[report(1, None)]);
+    story.worker.handle_reported(story.now, Ok(None));
+    story.does(&[Effect::Forget(fence(1)), report(2, None)]);
+    story.worker.handle_unreadable(story.now, "EIO".to_owned());
+    for _ in 1..READS_MAX {
+        assert_eq!(story.effects(), []);
+        // The lease is renewed meanwhile.
+        while !story.effects().contains(&report(2, None)) {
+            story.next();
+        }
+        story.worker.handle_unreadable(story.now, "EIO".to_owned());
+    }
+    story.does(&[Effect::Log(Note::Unreadable(TaskId(2), "EIO".to_owned())), Effect::Recover]);
+}
+
+/// The report of a long one takes its time.
+#[test]
+fn the_lease_of_a_kept_result_is_renewed() {
+    let mut story = Story::new(SETTINGS, vec![fence(1)]);
+    story.does(&[report(1, None)]);
+    assert_eq!(story.next(), Some((Timer::Renew, RENEWAL_INTERVAL)));
+    story.does(&[Effect::Renew(Some(fence(1)))]);
+}

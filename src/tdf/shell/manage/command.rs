@@ -3,12 +3,14 @@
 //! Each command has a process group of its own, which ends with the manager: by a signal if the manager is to stop, and by a
 //! [`CommandGuard`] if it is killed.
 
-use std::io::{self, Write as _};
+use std::fs::File;
+use std::io::{self, Seek as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, test_kill_process_group};
 
 use super::CallbackError;
@@ -64,32 +66,37 @@ pub fn run(
     guard: &mut CommandGuard,
     is_stopping: &mut bool,
 ) -> Result<(), CallbackError> {
+    let id = task.id();
+    let input = input(task).map_err(|error| format!("cannot keep the input of {line:?} for task {id}: {error}"))?;
     let mut command = Command::new("/bin/sh");
-    command.args(["-c", line]).stdin(Stdio::piped()).process_group(0);
+    command.args(["-c", line]).stdin(input).process_group(0);
     let mut child = with_clean_mask(|| command.spawn()).map_err(|error| format!("cannot start /bin/sh: {error}"))?;
     guard.tell(Some(Pid::from_child(&child)));
-    let stdin = child.stdin.take();
-    let text = task.to_json().to_string() + "\n";
-    // A command may read as slowly as it likes, or not at all.
-    let ended = std::thread::scope(|scope| {
-        scope.spawn(move || {
-            if let Some(mut stdin) = stdin {
-                // A command need not read its input to the end, so that the write may fail.
-                let _ = stdin.write_all(text.as_bytes());
-            }
-        });
-        let about = format!("the command {line:?} for task {}", task.id());
-        let came = wait(&child, signals, &about).map_err(|error| format!("cannot wait for the command: {error}"))?;
-        *is_stopping |= came;
-        let status = child.wait().map_err(|error| format!("cannot wait for the command: {error}"))?;
-        if came {
-            // The number of a group belongs to it as long as one process is in it.
-            end_rest(Pid::from_child(&child), signals);
-        }
-        if status.success() { Ok(()) } else { Err(format!("{line:?} ended with {status}").into()) }
-    });
+    let ended = end(&mut child, signals, &format!("the command {line:?} for task {id}"));
     guard.tell(None);
-    ended
+    let (status, came) = ended.map_err(|error| format!("cannot wait for the command: {error}"))?;
+    *is_stopping |= came;
+    if status.success() { Ok(()) } else { Err(format!("{line:?} ended with {status}").into()) }
+}
+
+/// The task as a file without a name: a command may read it as slowly as it likes, or not at all, and leave it open to a process that
+/// outlives it. A pipe would be full then, and hold the manager up.
+fn input(task: &Task) -> io::Result<File> {
+    let mut file = File::from(memfd_create("task", MemfdFlags::CLOEXEC)?);
+    file.write_all((task.to_json().to_string() + "\n").as_bytes())?;
+    file.rewind()?;
+    Ok(file)
+}
+
+/// The end of a command, and whether a signal came before it.
+fn end(child: &mut Child, signals: &mut Signals, about: &str) -> io::Result<(ExitStatus, bool)> {
+    let came = wait(child, signals, about)?;
+    let status = child.wait()?;
+    if came {
+        // The number of a group belongs to it as long as one process is in it.
+        end_rest(Pid::from_child(child), signals);
+    }
+    Ok((status, came))
 }
 
 /// Waits for the end of the shell, and passes signals on to the group.

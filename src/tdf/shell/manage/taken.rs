@@ -26,12 +26,12 @@ pub(super) enum Selection<'a> {
 pub(super) struct TakenTasks {
     /// The tasks, and how often the callback of each has failed.
     pub(super) tasks: Vec<(Task, u32)>,
-    /// Entries that other managers have, or that wait for another attempt.
+    /// Entries that other managers have, that wait for another attempt, or that are no tasks.
     pub(super) passed: usize,
     /// Entries that were looked at.
     pub(super) looked: usize,
-    /// New entries without a hash.
-    pub(super) poisoned: Vec<Vec<u8>>,
+    /// New entries that are no tasks, and why.
+    pub(super) poisoned: Vec<(Vec<u8>, String)>,
 }
 
 pub(super) fn call(identity: &str, lease: Duration, set: State, selection: &Selection<'_>) -> Call {
@@ -46,7 +46,11 @@ pub(super) fn call(identity: &str, lease: Duration, set: State, selection: &Sele
 impl TakenTasks {
     pub(super) fn read(value: Value, set: State) -> Option<Self> {
         let [passed, looked, rows, poisoned] = reply::list(value)?.try_into().ok()?;
-        let poisoned = reply::list(poisoned)?.into_iter().map(reply::bytes).collect::<Option<_>>()?;
+        let poisoned = reply::list(poisoned)?.into_iter().map(|row| {
+            let [id, sentence] = reply::list(row)?.try_into().ok()?;
+            Some((reply::bytes(id)?, reply::text(sentence)?))
+        });
+        let poisoned = poisoned.collect::<Option<_>>()?;
         let tasks = reply::list(rows)?.into_iter().filter_map(|row| {
             let [id, failures, fields] = reply::list(row)?.try_into().ok()?;
             Some((Task::new(reply::parsed(id)?, Some(set), view::pairs(fields)?), reply::parsed(failures)?))

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::engine::pool::{Effect, Ended, Pool, Question, RunNumber, Unanswered};
 use crate::engine::worker::Assignment;
 use crate::shell::calls::{Answer, Call, RedisCalls};
-use crate::shell::results::{Finished, Results};
+use crate::shell::results::{Finished, Results, Unread};
 use crate::shell::worker::{assignment, dropped, found};
 use crate::shell::{LogLine, RedisError, Wake};
 use crate::wire::agents;
@@ -48,7 +48,8 @@ impl PoolThread {
             self.obey(calls, results);
             self.link.wants_agents.store(self.pool.wants_agents(), Ordering::Relaxed);
             logging::write(self.pool.take_log());
-            let fds = [self.link.bell.as_fd(), calls.as_fd(), wake.as_fd()];
+            let [answers, renewals] = calls.fds();
+            let fds = [self.link.bell.as_fd(), answers, renewals, wake.as_fd()];
             readable::wait(fds, self.pool.poll_timeout().map(|at| at.since(clock::now().mono)));
             if !self.take_messages() {
                 break;
@@ -152,10 +153,17 @@ impl PoolThread {
         self.link.ask(number, request);
     }
 
-    fn result(&self, run: RunNumber, results: &Results) -> Option<Arc<Finished>> {
-        let of_earlier = || usize::try_from(run).ok().and_then(|at| self.left.get(at));
-        let finished = self.finished.get(&run).cloned();
-        finished.or_else(|| of_earlier().and_then(|fence| results.load(fence).ok()).map(Arc::new))
+    fn result(&self, run: RunNumber, results: &Results) -> Result<Arc<Finished>, Unread> {
+        match (self.finished.get(&run), self.of_earlier(run)) {
+            (Some(finished), _) => Ok(Arc::clone(finished)),
+            (None, Some(fence)) => results.load(fence).map(Arc::new),
+            (None, None) => Err(Unread::Removed),
+        }
+    }
+
+    /// The run of a result that an earlier process has left.
+    fn of_earlier(&self, run: RunNumber) -> Option<&Fence> {
+        usize::try_from(run).ok().and_then(|at| self.left.get(at))
     }
 
     fn obey(&mut self, calls: &RedisCalls<RunNumber>, results: &Results) {
@@ -173,9 +181,12 @@ impl PoolThread {
                     self.finished.insert(run, Arc::new(finished(*ended)));
                 }
                 Effect::Report(run) => match self.result(run, results) {
-                    Some(finished) => asked.push(Call::Report(run, finished)),
-                    // A user has removed the result: the task waits again when its lease has ended.
-                    None => self.pool.handle_reported(clock::now(), run, Ok(Some("without its result".to_owned()))),
+                    Ok(finished) => asked.push(Call::Report(run, finished)),
+                    // The task waits again when its lease has ended.
+                    Err(Unread::Removed) => {
+                        self.pool.handle_reported(clock::now(), run, Ok(Some("without its result".to_owned())));
+                    }
+                    Err(Unread::Unreadable(reason)) => self.pool.handle_unreadable(clock::now(), run, &reason),
                 },
                 Effect::Keep(run) => {
                     if let Some(finished) = self.finished.get(&run)
@@ -189,8 +200,8 @@ impl PoolThread {
                 }
                 Effect::Forget(run) => {
                     let fence = self.finished.remove(&run).map(|finished| finished.fence.clone());
-                    let of_earlier = || usize::try_from(run).ok().and_then(|at| self.left.get(at)).cloned();
-                    fence.or_else(of_earlier).into_iter().for_each(|fence| results.forget(&fence));
+                    let fence = fence.or_else(|| self.of_earlier(run).cloned());
+                    fence.into_iter().for_each(|fence| results.forget(&fence));
                 }
             }
         }

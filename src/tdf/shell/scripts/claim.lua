@@ -36,6 +36,11 @@ end
 
 -- Whether the entry stays where it is in the set.
 local function consider(id)
+  if not is_id(id) then
+    -- No worker can name it.
+    redis.call('ZADD', OPEN, '+inf', id)
+    return false
+  end
   local name, bytes = too_long(id)
   if name then
     -- No worker takes it until it is shorter and its score is set back, and its log says so.

@@ -77,6 +77,12 @@ local function int(text)
   return nil
 end
 
+-- The id of a task: a second form of a number would be a second key for the same task. Each has at most 19 digits, as the counter of
+-- Redis has.
+local function is_id(text)
+  return string.find(text, '^[1-9]%d*$') and #text < 20
+end
+
 -- A round as it is the first part of the names of fields.
 local function is_round(text)
   return text and (text == '0' or string.match(text, '^[1-9]%d*$')) and #text < 10

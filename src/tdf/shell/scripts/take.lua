@@ -1,23 +1,25 @@
 -- Takes ended tasks for the callbacks of one manager. ARGV: manager, seconds of a lease, how many, how many bytes, set, and either
 -- 'from' and a rank, or 'ids' and ids. Answers with the number of entries that were passed over, the number that were looked at, and
--- {id, failed callbacks, {field, value, …}} for each task, and the entries that are found to have no hash. What the manager holds already it gets again: it has lost the reply.
+-- {id, failed callbacks, {field, value, …}} for each task, and {entry, sentence} for each entry that is no task and was not known to be none. What the manager holds already it gets again: it has lost the reply.
 local me, count, bytes_max, key = ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4]), P .. ARGV[5]
 local LOOKED_MAX, PAGE = 2000, 100
 local rows, poisoned, passed, looked, bytes = {}, {}, 0, 0, 0
 
+local function pass_over(id, sentence)
+  passed = passed + 1
+  if redis.call('HSET', POISONED, id, sentence) == 1 then poisoned[#poisoned + 1] = {id, sentence} end
+end
+
 local function consider(id)
   looked = looked + 1
+  if not is_id(id) then return pass_over(id, 'its id is no whole number from 1 on; remove the entry') end
   local free = redis.call('ZSCORE', CALLBACKS, id)
   if free and tonumber(free) > NOW and redis.call('HGET', HOLDERS, id) ~= me then
     passed = passed + 1
     return
   end
   local values = redis.pcall('HGETALL', task(id))
-  if values.err or #values == 0 then
-    passed = passed + 1
-    if redis.call('HSET', POISONED, id, 'the task has no hash') == 1 then poisoned[#poisoned + 1] = id end
-    return
-  end
+  if values.err or #values == 0 then return pass_over(id, 'the task has no hash') end
   redis.call('ZADD', CALLBACKS, later(tonumber(ARGV[2])), id)
   redis.call('HSET', HOLDERS, id, me)
   for _, value in ipairs(values) do bytes = bytes + #value end

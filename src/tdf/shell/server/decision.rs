@@ -16,7 +16,7 @@ pub(super) fn encode(facts: &Facts, verdict: &Verdict) -> Option<Value> {
     Some(match verdict {
         Verdict::Move(hops) => json!(["move", id, set, round, start, hop::encode(hops)]),
         Verdict::Lost(hops) => json!(["lost", id, set, round, start, hop::encode(hops)]),
-        Verdict::Rescore(score) => json!(["rescore", id, set, round, start, number(*score)]),
+        Verdict::Rescore(score) => json!(["rescore", id, set, round, start, repr(*score)]),
         Verdict::Stray => json!(["stray", id, set, round, start]),
         Verdict::Wait(_) | Verdict::NoStart => return None,
     })
@@ -42,9 +42,4 @@ pub(super) fn encode_poison(id: &[u8], set: State, sentence: &str) -> Value {
 /// The task of an entry, if its bytes are a number.
 pub(super) fn task_of(id: &[u8]) -> Option<TaskId> {
     std::str::from_utf8(id).ok()?.parse().ok()
-}
-
-/// A score as Redis reads it.
-pub(super) fn number(score: f64) -> String {
-    repr(score)
 }

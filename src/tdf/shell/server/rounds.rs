@@ -15,7 +15,7 @@ use crate::engine::lease::Presence;
 use crate::engine::watch::Watch;
 use crate::wire::facts::{Poison, Row};
 use crate::wire::{Facts, words};
-use base::tdf::number::float;
+use base::tdf::number::{float, repr};
 use base::tdf::{State, TaskId};
 use proc::clock;
 
@@ -199,7 +199,7 @@ impl Rounds {
     fn look_at(&mut self, namespace: &mut Namespace, set: State, entries: &[Entry<'_>]) -> Result<usize, RedisError> {
         let call = if set == State::Open {
             entries.iter().fold(Call::new(scripts::OPEN_FACTS), |call, (id, entry)| {
-                call.arg(id).arg(entry.map_or_else(String::new, |(_, score)| decision::number(score)))
+                call.arg(id).arg(entry.map_or_else(String::new, |(_, score)| repr(score)))
             })
         } else {
             let call = Call::new(scripts::FACTS).arg(words::state(set)).arg("ids");

@@ -1,12 +1,14 @@
 //! The hazards of a worker: answers that are lost, a Redis that is away, workers that are killed.
 
+use std::sync::mpsc;
+
 use rustix::process::Signal;
 
 use super::arrows::{STUBBORN, is_running};
 use super::place::Place;
 use crate::tdf::ground::Redis;
 use crate::tdf::proxy::Proxy;
-use testkit::{eventually, names, signal};
+use testkit::{eventually, found, names, signal};
 
 /// Says that it runs, and ends when it is told to.
 pub(crate) const WAITS: &str = "echo run >>../runs; while [ ! -e ../go ]; do sleep 0.02; done; echo done";
@@ -27,6 +29,29 @@ fn a_report_whose_answer_is_lost_is_made_again_and_counts_once() {
     assert_eq!((proxy.lost(), place.runs()), (1, 3), "each ran once");
     let moves = place.field(id, "log").matches("running -> executed").count();
     assert_eq!((moves, place.redis.ask::<usize>("ZCARD ns:running")), (1, 0));
+}
+
+/// As that of a long result does on a slow line.
+#[test]
+fn a_report_that_takes_longer_than_a_lease_keeps_its_run() {
+    let place = Place::new();
+    place.program("p", "echo run >>../runs; echo $1");
+    let proxy = Proxy::to(place.redis.address());
+    let _worker = place.worker_of("w", proxy.address());
+    let (passes_on, told) = mpsc::channel::<()>();
+    proxy.before("long\n", move || {
+        let _ = told.recv();
+    });
+    let id = place.open_input("long");
+    place.until(id, "running");
+    let lease = || place.redis.ask::<String>(&format!("HGET ns:llts:leases {id}"));
+    for _ in 0..2 {
+        let before = lease();
+        eventually("a renewal beside the report", || lease() != before);
+    }
+    drop(passes_on);
+    assert_eq!(place.result(id).0, "long\n");
+    assert_eq!(place.runs(), 1);
 }
 
 #[test]
@@ -87,6 +112,34 @@ fn a_result_outlives_a_worker_that_is_killed_while_redis_is_away() {
     assert_eq!(place.result(id).0, "done\n");
     assert_eq!(place.runs(), 1, "it has not run again");
     eventually("nothing on the disk", || names(&results).is_empty());
+}
+
+/// It may be readable again for the next worker, and another component does not have the result.
+#[test]
+fn a_kept_result_that_cannot_be_read_stays_on_the_disk() {
+    let mut place = Place::with(Redis::durable());
+    place.program("p", WAITS);
+    let proxy = Proxy::to(place.redis.address());
+    let mut worker = place.worker_of("w", proxy.address());
+    let id = place.open_input("");
+    eventually("a run", || place.runs() == 1);
+    place.redis.kill();
+    std::fs::write(place.path("go"), "").unwrap();
+    let results = place.path(".llts@tdf/results/w-w");
+    let result = || names(&results).into_iter().find(|name| name.ends_with(".result"));
+    let file = results.join(found("a result on the disk", result));
+    worker.kill();
+    place.redis.start_again();
+    // The first report has no answer, and when it is made again the result is another one.
+    proxy.lose("done\n");
+    let damaged = file.clone();
+    proxy.before("done\n", move || std::fs::write(damaged, "damaged").unwrap());
+    let next = place.worker_of("w", proxy.address());
+    assert_eq!(place.result(id).0, "done\n");
+    assert_eq!(place.result(place.open_input("")).0, "done\n", "the worker goes on");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "damaged");
+    next.signal(Signal::TERM);
+    next.said().failed(0, &format!("the result of task {id} stays on the disk: cannot read"));
 }
 
 #[test]
