@@ -1,11 +1,11 @@
 //! A command as a callback: the task on its standard input, its exit code as the answer.
 //!
 //! Each command has a process group of its own, which ends with the manager: by a signal if the manager is to stop, and by a
-//! [`CommandGuard`] if it is killed.
+//! [`CommandGuard`] if it is killed. The line of a command begins when the guard knows its group.
 
 use std::fs::File;
-use std::io::{self, Seek as _, Write as _};
-use std::os::fd::AsFd as _;
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -24,6 +24,9 @@ const LONG: Duration = Duration::from_secs(10);
 /// Time between SIGTERM and SIGKILL to the remains of a command when the manager stops, and between two checks of them.
 const GRACE: Duration = Duration::from_secs(2);
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Waits for a word that does not come if the manager is killed, then runs a line with the contents of a file as its input.
+const GATE: &str = r#"read -r word && exec /bin/sh -c "$1" <"$2""#;
 
 /// A process that outlives the manager by a moment, to end the command that runs then.
 pub struct CommandGuard {
@@ -69,9 +72,14 @@ pub fn run(
     let id = task.id();
     let input = input(task).map_err(|error| format!("cannot keep the input of {line:?} for task {id}: {error}"))?;
     let mut command = Command::new("/bin/sh");
-    command.args(["-c", line]).stdin(input).process_group(0);
+    command.args(["-c", GATE, "sh", line, &format!("/proc/self/fd/{}", input.as_raw_fd())]);
+    command.stdin(Stdio::piped()).process_group(0);
     let mut child = with_clean_mask(|| command.spawn()).map_err(|error| format!("cannot start /bin/sh: {error}"))?;
     guard.tell(Some(Pid::from_child(&child)));
+    if let Some(mut gate) = child.stdin.take() {
+        // Without a reader, the shell has ended, which its status shows.
+        let _ = gate.write_all(b"\n");
+    }
     let ended = end(&mut child, signals, &format!("the command {line:?} for task {id}"));
     guard.tell(None);
     let (status, came) = ended.map_err(|error| format!("cannot wait for the command: {error}"))?;
@@ -79,12 +87,11 @@ pub fn run(
     if status.success() { Ok(()) } else { Err(format!("{line:?} ended with {status}").into()) }
 }
 
-/// The task as a file without a name: a command may read it as slowly as it likes, or not at all, and leave it open to a process that
+/// The task as a file without a name, which children inherit: a command may read it as slowly as it likes, or not at all, and leave it open to a process that
 /// outlives it. A pipe would be full then, and hold the manager up.
 fn input(task: &Task) -> io::Result<File> {
-    let mut file = File::from(memfd_create("task", MemfdFlags::CLOEXEC)?);
+    let mut file = File::from(memfd_create("task", MemfdFlags::empty())?);
     file.write_all((task.to_json().to_string() + "\n").as_bytes())?;
-    file.rewind()?;
     Ok(file)
 }
 
