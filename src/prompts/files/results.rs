@@ -34,6 +34,9 @@ pub(crate) use root_id::{read_root_id, root_id};
 /// Number of names that are tried, the same as a master tries.
 const NAMES_MAX: u32 = 10_000;
 
+/// Bytes of a name that leave room for a number and for the ending of a result or a draft.
+const NAME_BYTES_MAX: usize = 240;
+
 /// The outputs of a run. The JSON file comes last: if it exists, the outputs do too.
 const OUTPUTS: [&str; 2] = ["out", "err"];
 pub(crate) const JSON: &str = "json";
@@ -340,6 +343,14 @@ pub(crate) fn read_open_output(file: &File, offset: u64) -> io::Result<(Vec<u8>,
     Ok((bytes, ends))
 }
 
+/// The name for the results of this prompt: its own, or one made of the request id if its own leaves no room for an ending.
+pub(crate) fn name_with_room(prompt: &FileName, request: &str) -> FileName {
+    if prompt.as_os_str().len() > NAME_BYTES_MAX {
+        return file_name(None, request).as_str().into();
+    }
+    prompt.clone()
+}
+
 /// A name for the results that is safe in a path: the name from the master, or one made of the request id.
 pub(crate) fn file_name(given: Option<&str>, request: &str) -> String {
     if let Some(name) = given.filter(|name| is_plain(name)) {
@@ -352,7 +363,7 @@ pub(crate) fn file_name(given: Option<&str>, request: &str) -> String {
 /// A master is a stranger: its name must not be a path, and must leave room for an ending.
 fn is_plain(name: &str) -> bool {
     let odd = |letter: char| letter == '/' || letter.is_control();
-    !name.is_empty() && !name.starts_with('.') && name.len() <= 240 && !name.contains(odd)
+    !name.is_empty() && !name.starts_with('.') && name.len() <= NAME_BYTES_MAX && !name.contains(odd)
 }
 
 #[cfg(test)]

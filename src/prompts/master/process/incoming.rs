@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::files::results::{Placement, SIZES, read_json};
+use crate::files::results::{Placement, SIZES, name_with_room, read_json};
 use crate::master::engine::{Destination, FileName, NotStored};
 use crate::wire::{RequestId, ResultFile, ResultPart};
 use proc::background::Background;
@@ -116,7 +116,8 @@ impl Incoming {
         }
         self.placing.insert(run.clone());
         let outcome = if *destination == Destination::Done { "done" } else { "failed" };
-        let placement = Placement { name: file.clone(), outcome, is_overdue: false, from, durable: self.durable };
+        let name = name_with_room(file, run.as_str());
+        let placement = Placement { name, outcome, is_overdue: false, from, durable: self.durable };
         self.placer.give(Job { root: self.root.clone(), run: run.clone(), placement });
         None
     }
@@ -245,6 +246,28 @@ mod tests {
         assert_eq!(results(&torn, &Destination::Done, "done"), []);
         torn.pop();
         assert_eq!(results(&torn, &Destination::Done, "done"), []);
+    }
+
+    #[test]
+    fn results_of_a_prompt_whose_name_leaves_no_room_for_an_ending_are_stored_under_another_one() {
+        let root = tempfile::tempdir().unwrap();
+        let tasks = root.path().join(".tasks");
+        for name in ["あ".repeat(84), "x".repeat(255), "x".repeat(241)] {
+            let mut incoming = Incoming::open(root.path(), &tasks, 20, true).unwrap();
+            let mut json: Value = serde_json::from_str(&json(2, "done")).unwrap();
+            json["file"] = name.as_str().into();
+            let texts = [(ResultFile::Out, "42"), (ResultFile::Err, ""), (ResultFile::Json, &json.to_string())];
+            texts.iter().for_each(|(file, text)| incoming.store(&part(*file, 0, text)).unwrap());
+            let file = FileName::from(name.as_str());
+            assert_eq!(incoming.place(&"r1".into(), &file, &Destination::Done), None);
+            assert!(readable::is_readable(&incoming, None));
+            assert_eq!(incoming.next_placed(), Some(("r1".into(), Ok(()))));
+            fs::write(tasks.join("done").join(&name), "prompt").unwrap();
+            let found = crate::files::outcomes::outcomes(root.path()).unwrap();
+            let found = found.iter().find(|outcome| outcome.name == file).unwrap();
+            assert_eq!(found.output("out").unwrap().as_deref(), Some("42"), "{name}");
+            assert_eq!(fs::read_to_string(tasks.join("done/task_r1.out")).unwrap(), "42");
+        }
     }
 
     #[test]
