@@ -44,7 +44,8 @@ pub(super) type Orphans = BTreeMap<RequestId, Orphan>;
 impl Master {
     /// The runs that an earlier master has noted. Their workers may still have them.
     pub fn restore_runs(&mut self, now: Now, runs: Vec<KeptRun>) {
-        for KeptRun { file, front, run, away } in runs {
+        for KeptRun { file, mut front, run, away } in runs {
+            front.timeout = front.timeout.or(self.settings.timeout);
             let held =
                 Held { fails: self.files.take_restored(&file), file, front, limits: 0, run: Some(run), cost: None };
             // A clock that was set back proves nothing about the worker.

@@ -94,6 +94,20 @@ fn a_restarted_master_waits_for_the_workers_of_the_former() {
 }
 
 #[test]
+fn the_time_limit_of_the_master_holds_for_a_run_of_the_former_one() {
+    let timeout = Some(Duration::from_secs(30));
+    let mut world = World::with(Settings { timeout, ..settings() }, &["a"]);
+    let (worker, _) = world.rejoin(None, None);
+    let run = world.takes_as_run(worker);
+    world.restart();
+    assert_eq!(world.rejoin(Some(&run), None).1.run, Some(run));
+    world.wait(34.9);
+    assert_eq!(world.counts(), [0, 1, 0, 0]);
+    world.wait(0.1);
+    assert_eq!(world.counts(), [0, 0, 0, 1]);
+}
+
+#[test]
 fn a_worker_that_leaves_or_is_refused_gives_its_prompt_back_at_once() {
     let mut world = World::new(&["a"]);
     let (worker, _) = world.rejoin(None, None);
