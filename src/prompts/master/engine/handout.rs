@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::dispatch::Claim;
 use super::files::{Held, Leaving, Waiting};
+use super::leases::CLOSED_GRACE;
 use super::peer::{AckKind, State};
 use super::{ClaimError, Claimed, Connection, Destination, Effect, FileName, Master, Moved, Timer};
 use crate::wire::{FromMaster, Request};
@@ -209,7 +210,12 @@ impl Master {
                 let name = self.name_of(connection);
                 self.keep_for_worker(now, *held, &name, lease);
             }
-            (Some(State::Requesting(held, _)), _) => self.give_again(connection, *held, why),
+            // The worker may have the prompt already. Its acknowledgement is lost with the connection, its run is not.
+            (Some(State::Requesting(held, _)), Some(lease)) => {
+                let name = self.name_of(connection);
+                self.keep_for_worker(now, *held, &name, lease.min(CLOSED_GRACE));
+            }
+            (Some(State::Requesting(held, _)), None) => self.give_again(connection, *held, why),
             // The worker may have been killed by the prompt. Any other end has reasons of its own.
             (Some(State::Working(held, _)), None) if why == CLOSED => self.lose(*held, why),
             (Some(State::Working(held, _)), None) => self.give_again(connection, *held, why),

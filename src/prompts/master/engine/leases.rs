@@ -14,9 +14,9 @@ use super::{Connection, Destination, Effect, FileName, Master, Timer};
 use crate::wire::{FromMaster, Front, Offer, RequestId, Welcome};
 use base::{Now, Wall};
 
-/// The longest lease of a worker whose side has closed the connection. A living worker joins again at once, a killed one never does. A
-/// connection that breaks silently has the whole lease.
-const CLOSED_GRACE: Duration = Duration::from_secs(10);
+/// The longest lease of a worker whose side has closed the connection, or that has not acknowledged its prompt. A living worker joins
+/// again at once, a killed one never does. A connection that breaks silently has the whole lease.
+pub(super) const CLOSED_GRACE: Duration = Duration::from_secs(10);
 
 /// A file of `working/` that an earlier master has handed out to a worker that resumes.
 #[derive(Clone, Debug)]
@@ -112,8 +112,8 @@ impl Master {
     }
 
     fn resume(&mut self, now: Now, connection: Connection, run: &RequestId) -> bool {
-        let has_run = |state: &State| matches!(state, State::Working(held, _) if held.run.as_ref() == Some(run));
-        let former = self.peers.iter().find(|(_, peer)| has_run(&peer.state)).map(|(former, _)| former);
+        let has_run = |peer: &Peer| peer.held().is_some_and(|held| held.run.as_ref() == Some(run));
+        let former = self.peers.iter().find(|(_, peer)| has_run(peer)).map(|(former, _)| former);
         if let Some(former) = former {
             self.disconnect(now, former, "its worker has joined again", Some(self.settings.lease));
         }
