@@ -55,6 +55,14 @@ impl Master {
         }
     }
 
+    /// The files in `working/` whose runs have ended under an earlier master, which could not move them.
+    pub fn restore_ends(&mut self, ends: impl Iterator<Item = (FileName, Destination)>) {
+        for (file, destination) in ends {
+            let fails = self.files.take_restored(&file);
+            self.release(Held { file, front: Front::default(), fails, limits: 0, run: None, cost: None }, destination);
+        }
+    }
+
     /// The lease after a connection has broken silently; `None` if the next worker gets the prompt.
     pub(super) fn lease_of(&self, connection: Connection) -> Option<Duration> {
         let resumes = self.peers.get(connection).is_some_and(Peer::resumes);

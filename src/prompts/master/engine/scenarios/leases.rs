@@ -148,6 +148,24 @@ fn the_time_limit_of_the_master_holds_for_a_run_of_the_former_one() {
 }
 
 #[test]
+fn a_report_whose_prompt_cannot_be_moved_holds_under_the_next_master() {
+    let mut world = World::new(&["a", "b"]);
+    let [(one, _), (other, _)] = [world.rejoin(None, None), world.rejoin(None, None)];
+    let run = world.takes_as_run(one);
+    world.takes_as_run(other);
+    world.folders.stuck = true;
+    world.done(one);
+    world.fails(other);
+    assert_eq!((world.counts(), world.heard(one)), ([0, 2, 0, 0], vec![FromMaster::ReportAck(run.clone())]));
+    world.restart();
+    assert_eq!(world.counts(), [0, 2, 0, 0]);
+    assert_eq!(world.rejoin(Some(&run), None).1.run, None, "its report counts already");
+    world.folders.stuck = false;
+    world.wait(10.0);
+    assert_eq!(world.counts(), [0, 0, 1, 1]);
+}
+
+#[test]
 fn a_worker_that_leaves_or_is_refused_gives_its_prompt_back_at_once() {
     let mut world = World::new(&["a"]);
     let (worker, _) = world.rejoin(None, None);
