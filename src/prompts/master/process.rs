@@ -346,6 +346,7 @@ impl PromptMaster {
             && fails
         {
             self.fails.note_failed(name);
+            self.fails.count_here(name);
             self.notices.report_failed(name);
         }
         moved
