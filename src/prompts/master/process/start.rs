@@ -17,6 +17,7 @@ use super::notices::Notices;
 use super::scan::PendingWatch;
 use super::sync::Syncer;
 use super::{ANSWERS, CONNECTIONS, KEYS, LINK_LIMITS, LISTENER, MasterOptions, PromptError, PromptMaster, WAKER};
+use crate::files::create::MASTER;
 use crate::files::results::root_id;
 use crate::master::engine::{FileName, KeptRun, Master, Settings};
 use api::config::{Config, Durability, Secret};
@@ -128,7 +129,7 @@ fn secure(server: &mut JsonServer, config: &Config) -> Result<(), PromptError> {
 }
 
 fn lock(root: &Path, tasks: &Path) -> Result<StateLock, PromptError> {
-    StateLock::acquire(tasks, "master").map_err(|error| match error {
+    StateLock::acquire(tasks, MASTER).map_err(|error| match error {
         LockError::Held { pid, .. } => PromptError::InUse { path: root.to_owned(), pid },
         error @ LockError::Io { .. } => PromptError::Lock(error),
     })
