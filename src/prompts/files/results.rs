@@ -286,19 +286,24 @@ pub(crate) fn is_ours(path: &Path) -> bool {
     read_json(path).is_some()
 }
 
-/// The JSON file of a run; `None` if it is another file.
+/// The JSON file of a run; `None` if it is another file, or cannot be read.
 pub(crate) fn read_json(path: &Path) -> Option<serde_json::Value> {
-    let read = || {
-        let mut text = String::new();
-        let file = open(path)?;
-        if !file.metadata()?.is_file() {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        file.take(JSON_BYTES_MAX).read_to_string(&mut text)?;
-        Ok::<_, io::Error>(text)
-    };
-    let value: Option<serde_json::Value> = read().ok().and_then(|text| serde_json::from_str(&text).ok());
-    value.filter(|value| value[OUTCOME].is_string() && value[WORKER].is_string())
+    try_read_json(path).ok().flatten()
+}
+
+/// The JSON file of a run; `None` if it is another file.
+///
+/// # Errors
+/// The error of the system.
+pub(crate) fn try_read_json(path: &Path) -> io::Result<Option<serde_json::Value>> {
+    let mut text = Vec::new();
+    let file = open(path)?;
+    if !file.metadata()?.is_file() {
+        return Ok(None);
+    }
+    file.take(JSON_BYTES_MAX).read_to_end(&mut text)?;
+    let value: Option<serde_json::Value> = serde_json::from_slice(&text).ok();
+    Ok(value.filter(|value| value[OUTCOME].is_string() && value[WORKER].is_string()))
 }
 
 /// Syncs a file to the disk. An empty one, like most error outputs, needs no sync: its name is synced with the folder.
