@@ -30,7 +30,8 @@ pub(super) struct MasterArgs {
     /// Pause after handing out N prompts
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_starts: Option<u64>,
-    /// Pause when the prompts have cost this much, as far as their outputs tell it (claude --output-format json)
+    /// Pause when the prompts have cost this much, as far as their outputs tell it (claude --output-format json); a bound of
+    /// llts prompt resume goes first
     #[arg(long, value_name = "USD", value_parser = super::usd)]
     max_cost: Option<Usd>,
     /// Time limit of a run, for prompts that name none

@@ -89,8 +89,11 @@ pub(crate) fn retry(session: &mut Session, args: &RetryArgs) -> Result<u8, Failu
     let mut problems = Vec::new();
     for name in names {
         let is_name = !name.as_os_str().is_empty() && Path::new(name.as_os_str()).components().count() == 1;
+        if !is_name {
+            problems.push(format!("{name} is no name of a prompt in .tasks/failed/"));
+            continue;
+        }
         match outcomes::retry(&root, &name) {
-            _ if !is_name => problems.push(format!("{name} is no name of a prompt in .tasks/failed/")),
             Ok(()) => retried.push(name),
             Err(error) => problems.push(format!("{name} cannot be moved from failed/ to pending/: {error}")),
         }

@@ -14,13 +14,17 @@ use std::path::{Path, PathBuf};
 use crate::wire::Front;
 use proc::files::removal;
 use proc::files::rename::rename_new;
-use proc::lock::StateLock;
+use proc::lock::{LockError, StateLock};
 
 use targets::Target;
 use template::{BadTemplate, Template};
 
 /// The folder of a master and its workers, below the root.
 pub const TASKS: &str = ".tasks";
+
+/// What a master locks in that folder, and the file of the lock.
+pub(crate) const MASTER: &str = "master";
+const MASTER_LOCK: &str = "master.lock";
 
 /// The folder of waiting prompts.
 pub const PENDING: &str = "pending";
@@ -163,9 +167,8 @@ pub fn create(creation: &Creation) -> Result<Created, CreateError> {
     };
     targets.iter().try_for_each(|target| fill(target).map(drop))?;
     let tasks = creation.root.join(TASKS);
-    if creation.clear {
-        clear(&tasks)?;
-    }
+    // No master is started before the new prompts are there.
+    let _lock = if creation.clear { clear(&tasks)? } else { None };
     for folder in FOLDERS {
         let folder = tasks.join(folder);
         fs::create_dir_all(&folder).map_err(|error| CreateError::Write { path: folder, source: error })?;
@@ -211,26 +214,30 @@ fn read_template(path: &Path) -> Result<Template, CreateError> {
     Template::parse(&read_text(path)?).map_err(failed)
 }
 
-/// Removes everything except the hidden folders, which belong to workers that may be running.
-fn clear(tasks: &Path) -> Result<(), CreateError> {
-    if let Some(holder) = StateLock::holder(tasks, "master") {
-        let pid = holder.pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string());
-        return Err(CreateError::InUse { tasks: tasks.to_owned(), pid });
-    }
+/// Removes everything except the hidden folders, which belong to workers that may be running, and the lock of a master, which is
+/// returned. A master on another lock file of this name would run beside the one on this.
+fn clear(tasks: &Path) -> Result<Option<StateLock>, CreateError> {
     let failed = |path: &Path, error| CreateError::Write { path: path.to_owned(), source: error };
     let entries = match fs::read_dir(tasks) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         entries => entries.map_err(|error| failed(tasks, error))?,
     };
+    let lock = StateLock::acquire(tasks, MASTER).map_err(|error| match error {
+        LockError::Held { pid, .. } => {
+            let pid = pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string());
+            CreateError::InUse { tasks: tasks.to_owned(), pid }
+        }
+        LockError::Io { path, source } => failed(&path, source),
+    })?;
     for entry in entries {
         let entry = entry.map_err(|error| failed(tasks, error))?;
         let path = entry.path();
-        if entry.file_name().as_encoded_bytes().starts_with(b".") {
+        if entry.file_name().as_encoded_bytes().starts_with(b".") || entry.file_name() == MASTER_LOCK {
             continue;
         }
         removal::remove(&path).map_err(|error| failed(&path, io::Error::other(error)))?;
     }
-    Ok(())
+    Ok(Some(lock))
 }
 
 /// Refuses names for which a prompt or its result already exists in any folder.

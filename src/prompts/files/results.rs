@@ -34,6 +34,9 @@ pub(crate) use root_id::{read_root_id, root_id};
 /// Number of names that are tried, the same as a master tries.
 const NAMES_MAX: u32 = 10_000;
 
+/// Bytes of a name that leave room for a number and for the ending of a result or a draft.
+const NAME_BYTES_MAX: usize = 240;
+
 /// The outputs of a run. The JSON file comes last: if it exists, the outputs do too.
 const OUTPUTS: [&str; 2] = ["out", "err"];
 pub(crate) const JSON: &str = "json";
@@ -283,19 +286,24 @@ pub(crate) fn is_ours(path: &Path) -> bool {
     read_json(path).is_some()
 }
 
-/// The JSON file of a run; `None` if it is another file.
+/// The JSON file of a run; `None` if it is another file, or cannot be read.
 pub(crate) fn read_json(path: &Path) -> Option<serde_json::Value> {
-    let read = || {
-        let mut text = String::new();
-        let file = open(path)?;
-        if !file.metadata()?.is_file() {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        file.take(JSON_BYTES_MAX).read_to_string(&mut text)?;
-        Ok::<_, io::Error>(text)
-    };
-    let value: Option<serde_json::Value> = read().ok().and_then(|text| serde_json::from_str(&text).ok());
-    value.filter(|value| value[OUTCOME].is_string() && value[WORKER].is_string())
+    try_read_json(path).ok().flatten()
+}
+
+/// The JSON file of a run; `None` if it is another file.
+///
+/// # Errors
+/// The error of the system.
+pub(crate) fn try_read_json(path: &Path) -> io::Result<Option<serde_json::Value>> {
+    let mut text = Vec::new();
+    let file = open(path)?;
+    if !file.metadata()?.is_file() {
+        return Ok(None);
+    }
+    file.take(JSON_BYTES_MAX).read_to_end(&mut text)?;
+    let value: Option<serde_json::Value> = serde_json::from_slice(&text).ok();
+    Ok(value.filter(|value| value[OUTCOME].is_string() && value[WORKER].is_string()))
 }
 
 /// Syncs a file to the disk. An empty one, like most error outputs, needs no sync: its name is synced with the folder.
@@ -340,6 +348,14 @@ pub(crate) fn read_open_output(file: &File, offset: u64) -> io::Result<(Vec<u8>,
     Ok((bytes, ends))
 }
 
+/// The name for the results of this prompt: its own, or one made of the request id if its own leaves no room for an ending.
+pub(crate) fn name_with_room(prompt: &FileName, request: &str) -> FileName {
+    if prompt.as_os_str().len() > NAME_BYTES_MAX {
+        return file_name(None, request).as_str().into();
+    }
+    prompt.clone()
+}
+
 /// A name for the results that is safe in a path: the name from the master, or one made of the request id.
 pub(crate) fn file_name(given: Option<&str>, request: &str) -> String {
     if let Some(name) = given.filter(|name| is_plain(name)) {
@@ -352,7 +368,7 @@ pub(crate) fn file_name(given: Option<&str>, request: &str) -> String {
 /// A master is a stranger: its name must not be a path, and must leave room for an ending.
 fn is_plain(name: &str) -> bool {
     let odd = |letter: char| letter == '/' || letter.is_control();
-    !name.is_empty() && !name.starts_with('.') && name.len() <= 240 && !name.contains(odd)
+    !name.is_empty() && !name.starts_with('.') && name.len() <= NAME_BYTES_MAX && !name.contains(odd)
 }
 
 #[cfg(test)]

@@ -41,6 +41,24 @@ pub struct Source<'a> {
     pub pause_max: Duration,
 }
 
+/// The absence of a master that was there before. It ends with a part of the output: a tunnel without a master behind it takes each
+/// connection, and closes it.
+struct Absence {
+    until: Option<Mono>,
+    /// Before the next attempt.
+    pause: Duration,
+}
+
+impl Absence {
+    fn new(source: &Source<'_>) -> Self {
+        Self { until: source.patience.map(|patience| clock::now().mono + patience), pause: FIRST_PAUSE }
+    }
+
+    fn is_too_long(&self) -> bool {
+        self.until.is_some_and(|until| until.since(clock::now().mono).is_zero())
+    }
+}
+
 /// Writes the output to `out` until the run has ended, and passes texts for people to `notify`.
 ///
 /// # Errors
@@ -52,15 +70,21 @@ pub fn tail(
     mut notify: impl FnMut(&str),
 ) -> Result<TailEnd, RequestError> {
     let mut talk = Talk::open(source.master, source.timeout)?;
+    let mut absence: Option<Absence> = None;
     loop {
         let part = match ask(&mut talk, source, &query) {
             Ok(part) => part,
             Err(error @ RequestError::NoMaster { .. }) => {
-                talk = connect_again(source, &error, &mut notify)?;
+                if absence.as_ref().is_some_and(Absence::is_too_long) {
+                    return Err(error);
+                }
+                let absence = absence.get_or_insert_with(|| Absence::new(source));
+                talk = connect_again(source, absence, &error, &mut notify)?;
                 continue;
             }
             Err(error) => return Err(error),
         };
+        absence = None;
         if !part.note.is_empty() {
             notify(&part.note);
         }
@@ -102,26 +126,61 @@ fn ask(talk: &mut Talk<'_>, source: &Source<'_>, query: &TailQuery) -> Result<Ta
 /// Connects to a master that was there before, and may be being restarted.
 fn connect_again<'a>(
     source: &Source<'a>,
+    absence: &mut Absence,
     error: &RequestError,
     notify: &mut impl FnMut(&str),
 ) -> Result<Talk<'a>, RequestError> {
-    let until: Option<Mono> = source.patience.map(|patience| clock::now().mono + patience);
     notify(&format!("{error}; trying again"));
-    let mut pause = FIRST_PAUSE;
     loop {
-        std::thread::park_timeout(pause);
+        std::thread::park_timeout(absence.pause);
+        absence.pause = (absence.pause * 2).min(source.pause_max);
         match Talk::open(source.master, source.timeout) {
             Ok(talk) => {
                 notify("the prompt master is there again");
                 return Ok(talk);
             }
             Err(error @ RequestError::NoMaster { .. }) => {
-                if until.is_some_and(|until| until.since(clock::now().mono).is_zero()) {
+                if absence.is_too_long() {
                     return Err(error);
                 }
-                pause = (pause * 2).min(source.pause_max);
             }
             Err(error) => return Err(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::wire::ResultFile;
+
+    #[test]
+    fn patience_ends_also_when_each_connection_is_made_and_closed() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (closed, count) = mpsc::channel();
+        // As a tunnel without a master behind it. The limit ends a client whose patience does not.
+        std::thread::spawn(move || {
+            for stream in listener.incoming().take(20) {
+                drop(stream.unwrap());
+                closed.send(()).unwrap();
+            }
+        });
+        let master = Server { host: "127.0.0.1".into(), port, keys: None };
+        let source = Source {
+            master: &master,
+            secret: None,
+            timeout: Duration::from_secs(60),
+            patience: Some(Duration::from_millis(500)),
+            pause_max: Duration::from_secs(60),
+        };
+        let query = TailQuery { file: "a".into(), output: ResultFile::Out, offset: 0, run: None, next: false };
+        let ended = tail(&source, query, &mut Vec::new(), |_| {});
+        assert!(matches!(ended, Err(RequestError::NoMaster { .. })), "{ended:?}");
+        // At once, and after 100, 200 and 400 ms.
+        assert!(count.try_iter().count() <= 4);
     }
 }

@@ -75,6 +75,7 @@ use costs::Costs;
 use dispatch::Dispatch;
 use files::Files;
 use gates::Gates;
+use handout::UNTAKEN;
 use leases::Orphans;
 use peer::{AckKind, Queued};
 use peers::Peers;
@@ -88,7 +89,7 @@ use tails::Tails;
 pub struct Settings {
     /// Interval between two TIMERs: `TIMER_INTERVAL`.
     pub timer_interval: Duration,
-    /// Time limit for an acknowledgement: `REQUEST_TIMEOUT`.
+    /// Time limit for an acknowledgement of a short message: `REQUEST_TIMEOUT`.
     pub request_timeout: Duration,
     /// Time limit for JOIN: `JOIN_TIMEOUT`.
     pub join_timeout: Duration,
@@ -125,6 +126,10 @@ pub struct Settings {
     /// The cost of all prompts at which the master pauses.
     pub cost_max: Option<Usd>,
 }
+
+/// Bytes of a prompt that a slow connection takes in a second: 4 megabits. A longer prompt has more time for its acknowledgement, also
+/// at a worker that reads nothing.
+const SENT_PER_SECOND: u64 = 512 << 10;
 
 /// Connections beyond those of all workers: status clients, and connections that have not sent JOIN yet.
 const STRANGERS_MAX: usize = 64;
@@ -335,11 +340,12 @@ impl Master {
         }
     }
 
-    /// Returns a new id, under which a message must be acknowledged in time.
-    fn expect_ack(&mut self, now: Now, connection: Connection, kind: AckKind) -> RequestId {
+    /// Returns a new id, under which a message must be acknowledged in time. The message is, or follows, a prompt of this many bytes.
+    fn expect_ack(&mut self, now: Now, connection: Connection, kind: AckKind, bytes: usize) -> RequestId {
         let request = self.peers.expect_ack(connection, kind);
         let timer = Timer::Acknowledge(connection, request.clone());
-        self.timers.set(timer, now.mono + self.settings.request_timeout);
+        let sending = Duration::from_secs(bytes as u64 / SENT_PER_SECOND);
+        self.timers.set(timer, now.mono + self.settings.request_timeout + sending);
         request
     }
 
@@ -347,8 +353,9 @@ impl Master {
     fn ack_timeout(&mut self, now: Now, connection: Connection, request: &RequestId) {
         let Some(peer) = self.peers.get(connection) else { return };
         let Some(kind) = peer.outstanding().get(request) else { return };
+        let why = if *kind == AckKind::Request { UNTAKEN } else { "it has not answered in time" };
         self.journal.warn(format!("{} has not acknowledged a {kind:?} in time; disconnecting it", peer.name()));
         let lease = self.lease_of(connection);
-        self.disconnect(now, connection, "it has not answered in time", lease);
+        self.disconnect(now, connection, why, lease);
     }
 }

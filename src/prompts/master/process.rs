@@ -335,8 +335,10 @@ impl PromptMaster {
             self.incoming.forget(run);
         }
         let moved = self.folders.move_out(file, destination);
-        if !matches!(moved, Moved::Stuck(_)) {
-            self.notes.end_run(file);
+        match &moved {
+            // Before the report is acknowledged, which its worker then forgets.
+            Moved::Stuck(_) => self.notes.note_end(file, destination),
+            Moved::To(_) | Moved::Vanished => self.notes.end_run(file),
         }
         if let (Moved::To(_), Destination::Done) = (&moved, destination) {
             self.notes.note_done();
@@ -345,6 +347,7 @@ impl PromptMaster {
             && fails
         {
             self.fails.note_failed(name);
+            self.fails.count_here(name);
             self.notices.report_failed(name);
         }
         moved

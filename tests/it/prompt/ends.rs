@@ -238,3 +238,25 @@ fn a_controller_hosts_a_master_that_stays_until_it_stops() {
     assert_eq!(sandbox.counts(), [1, 0, 1, 0]);
     drop(peer);
 }
+
+#[test]
+fn a_prompt_that_fails_under_one_master_and_again_under_the_next_counts_once() {
+    let sandbox = Sandbox::new(&["a", "b"]);
+    let mut first = sandbox.master(&[]);
+    let mut peer = first.join("1");
+    assert_eq!(peer.take(), "do a");
+    peer.failed();
+    assert_eq!(peer.take(), "do b");
+    first.kill();
+    std::fs::rename(sandbox.path("failed/a"), sandbox.path("pending/a")).unwrap();
+    let second = sandbox.master(&[("KEEP_ALIVE", "false")]);
+    let mut peer = second.join("1");
+    assert_eq!(peer.take(), "do a");
+    peer.failed();
+    assert_eq!(peer.take(), "do b");
+    peer.done();
+    assert_eq!(peer.until_closed().unwrap()["type"], "COMPLETED");
+    drop(peer);
+    let said = second.said();
+    assert!(said.out.contains("2 prompts: 1 succeeded, 1 failed, 0 left"), "{said:?}");
+}

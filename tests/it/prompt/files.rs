@@ -154,3 +154,26 @@ fn a_move_that_a_dead_master_has_not_finished_leaves_one_file() {
     assert_eq!(master.join("1").take(), "do b");
     eventually("b is done with", || sandbox.counts() == [1, 0, 1, 0]);
 }
+
+#[test]
+fn a_result_whose_file_cannot_be_moved_holds_under_the_next_master() {
+    let sandbox = Sandbox::new(&["a", "b"]);
+    let mut master = sandbox.master(&[]);
+    let mut peer = master.join("1");
+    assert_eq!(peer.take(), "do a");
+    for folder in ["done", "failed"] {
+        fs::remove_dir(sandbox.path(folder)).unwrap();
+        fs::write(sandbox.path(folder), "no folder").unwrap();
+    }
+    peer.done();
+    assert_eq!(peer.take(), "do b", "others go on");
+    peer.failed();
+    let notes = || fs::read_to_string(sandbox.path("master.notes")).unwrap();
+    eventually("both ends are noted", || notes().contains("\"done\"") && notes().contains("\"failed\""));
+    master.kill();
+    ["done", "failed"].iter().for_each(|folder| fs::remove_file(sandbox.path(folder)).unwrap());
+    let master = sandbox.master(&[("KEEP_ALIVE", "false")]);
+    let said = master.said();
+    assert!(said.out.contains("1 succeeded, 1 failed, 0 left"), "{said:?}");
+    assert_eq!(sandbox.counts(), [0, 0, 1, 1]);
+}

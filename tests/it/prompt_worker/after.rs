@@ -71,6 +71,15 @@ fn failed_prompts_are_told_listed_and_tried_again() {
     let (name, code, line) = (&failed[0]["name"], &failed[0]["exit_code"], &failed[0]["last_line"]);
     assert_eq!((name, code, line), (&json!("a.txt"), &json!(3), &json!("broken")));
     assert_eq!(sandbox.start(&["retry", "b.txt"]).said().code, Some(1), "it has not failed");
+    ["failed", "pending"]
+        .iter()
+        .for_each(|folder| fs::create_dir(sandbox.path(".tasks").join(folder).join("sub")).unwrap());
+    fs::write(sandbox.path(".tasks/failed/sub/x"), "").unwrap();
+    assert_eq!(sandbox.start(&["retry", "sub/x"]).said().code, Some(1), "it is no name");
+    fs::remove_file(sandbox.path(".tasks/failed/sub/x")).unwrap();
+    ["failed", "pending"]
+        .iter()
+        .for_each(|folder| fs::remove_dir(sandbox.path(".tasks").join(folder).join("sub")).unwrap());
     assert_eq!(sandbox.start(&["retry", "--failed"]).said().code, Some(0));
     fs::write(sandbox.path("repaired"), "").unwrap();
     let second = master(&sandbox, &[]);

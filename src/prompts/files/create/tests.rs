@@ -101,7 +101,7 @@ fn nothing_is_cleared_under_a_running_master_or_worker() {
     create(&place.creation()).unwrap();
     fs::create_dir(place.path("root/.tasks/.runs")).unwrap();
     let again = Creation { clear: true, ..place.creation() };
-    let lock = StateLock::acquire(&place.path("root/.tasks"), "master").unwrap();
+    let lock = StateLock::acquire(&place.path("root/.tasks"), MASTER).unwrap();
     assert!(create(&again).unwrap_err().to_string().contains("stop it before --clear"));
     drop(lock);
     create(&again).unwrap();
@@ -121,4 +121,20 @@ fn what_cannot_be_used_is_named() {
         Creation { template: Some(place.path("targets")), prompt: place.path("targets"), ..place.creation() };
     assert!(refused(&template).contains("there is no {{target}}"));
     assert!(!place.path("root").exists());
+}
+
+#[test]
+fn what_is_cleared_is_locked_against_a_master_until_the_new_prompts_are_there() {
+    use std::os::unix::fs::MetadataExt as _;
+    let place = Place::new("work", "one");
+    create(&place.creation()).unwrap();
+    let tasks = place.path("root/.tasks");
+    drop(StateLock::acquire(&tasks, MASTER).unwrap());
+    let inode = || tasks.join("master.lock").metadata().unwrap().ino();
+    let before = inode();
+    let lock = clear(&tasks).unwrap();
+    assert_eq!((place.names(""), inode()), (vec!["master.lock".to_owned()], before));
+    assert!(StateLock::holder(&tasks, MASTER).is_some());
+    drop(lock);
+    assert!(StateLock::holder(&tasks, MASTER).is_none());
 }

@@ -5,7 +5,7 @@
 //! known, the expectation is zero.
 //!
 //! A worker sends the cost of a run before its report. The cost counts with the report, so a report that is repeated after a lost
-//! connection counts once. The sum, the usual cost and a raised bound are noted for a restarted master.
+//! connection counts once. The sum, the usual cost and a bound set by order are noted for a restarted master.
 
 use std::collections::VecDeque;
 
@@ -52,8 +52,14 @@ impl Master {
     pub fn restore_costs(&mut self, sum: Option<Usd>, usual: Option<Usd>, max: Option<Usd>) {
         self.costs.sum = sum;
         self.costs.last.extend(usual);
-        // A bound that was raised by order holds, whatever the master is started with.
-        self.costs.max = self.costs.max.map(|own| max.map_or(own, |raised| raised.max(own)));
+        // An order is younger than the command line, which a supervisor repeats.
+        if let (Some(own), Some(ordered)) = (self.costs.max, max)
+            && own != ordered
+        {
+            self.journal
+                .info(format!("the bound of {ordered} that was set by order holds in place of {own} (--max-cost)"));
+        }
+        self.costs.max = max.or(self.costs.max);
         self.stop_at_cost();
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::dispatch::Claim;
 use super::files::{Held, Leaving, Waiting};
+use super::leases::CLOSED_GRACE;
 use super::peer::{AckKind, State};
 use super::{ClaimError, Claimed, Connection, Destination, Effect, FileName, Master, Moved, Timer};
 use crate::wire::{FromMaster, Request};
@@ -12,6 +13,9 @@ use base::Now;
 
 /// The reason for disconnecting a worker whose connection has ended without a LEAVE.
 pub(super) const CLOSED: &str = "its connection has ended";
+
+/// The reason for disconnecting a worker that has not acknowledged its prompt.
+pub(super) const UNTAKEN: &str = "it has not acknowledged the prompt in time";
 
 /// The beginning of the reason of a prompt whose run took too long.
 pub const TIME_UP: &str = "the run took longer than";
@@ -82,7 +86,7 @@ impl Master {
     }
 
     fn request(&mut self, now: Now, connection: Connection, mut held: Held, prompt: String) {
-        let id = self.expect_ack(now, connection, AckKind::Request);
+        let id = self.expect_ack(now, connection, AckKind::Request, prompt.len());
         held.run = Some(id.clone());
         held.front.timeout = held.front.timeout.or(self.settings.timeout);
         if self.lease_of(connection).is_some() {
@@ -209,7 +213,14 @@ impl Master {
                 let name = self.name_of(connection);
                 self.keep_for_worker(now, *held, &name, lease);
             }
-            (Some(State::Requesting(held, _)), _) => self.give_again(connection, *held, why),
+            // The worker may have the prompt already. Its acknowledgement is lost with the connection, its run is not.
+            (Some(State::Requesting(held, _)), Some(lease)) => {
+                let name = self.name_of(connection);
+                self.keep_for_worker(now, *held, &name, lease.min(CLOSED_GRACE));
+            }
+            // Each worker may fail at this prompt, which would be handed out for ever, before all others.
+            (Some(State::Requesting(held, _)), None) if why == UNTAKEN => self.lose(*held, why),
+            (Some(State::Requesting(held, _)), None) => self.give_again(connection, *held, why),
             // The worker may have been killed by the prompt. Any other end has reasons of its own.
             (Some(State::Working(held, _)), None) if why == CLOSED => self.lose(*held, why),
             (Some(State::Working(held, _)), None) => self.give_again(connection, *held, why),

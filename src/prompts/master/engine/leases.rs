@@ -14,9 +14,9 @@ use super::{Connection, Destination, Effect, FileName, Master, Timer};
 use crate::wire::{FromMaster, Front, Offer, RequestId, Welcome};
 use base::{Now, Wall};
 
-/// The longest lease of a worker whose side has closed the connection. A living worker joins again at once, a killed one never does. A
-/// connection that breaks silently has the whole lease.
-const CLOSED_GRACE: Duration = Duration::from_secs(10);
+/// The longest lease of a worker whose side has closed the connection, or that has not acknowledged its prompt. A living worker joins
+/// again at once, a killed one never does. A connection that breaks silently has the whole lease.
+pub(super) const CLOSED_GRACE: Duration = Duration::from_secs(10);
 
 /// A file of `working/` that an earlier master has handed out to a worker that resumes.
 #[derive(Clone, Debug)]
@@ -44,13 +44,22 @@ pub(super) type Orphans = BTreeMap<RequestId, Orphan>;
 impl Master {
     /// The runs that an earlier master has noted. Their workers may still have them.
     pub fn restore_runs(&mut self, now: Now, runs: Vec<KeptRun>) {
-        for KeptRun { file, front, run, away } in runs {
+        for KeptRun { file, mut front, run, away } in runs {
+            front.timeout = front.timeout.or(self.settings.timeout);
             let held =
                 Held { fails: self.files.take_restored(&file), file, front, limits: 0, run: Some(run), cost: None };
             // A clock that was set back proves nothing about the worker.
             let away = away.map_or(now.wall, |away| away.min(now.wall));
             let lease = self.settings.lease.saturating_sub(now.wall.since(away));
             self.keep_since(now, held, "the worker of an earlier master", lease, away);
+        }
+    }
+
+    /// The files in `working/` whose runs have ended under an earlier master, which could not move them.
+    pub fn restore_ends(&mut self, ends: impl Iterator<Item = (FileName, Destination)>) {
+        for (file, destination) in ends {
+            let fails = self.files.take_restored(&file);
+            self.release(Held { file, front: Front::default(), fails, limits: 0, run: None, cost: None }, destination);
         }
     }
 
@@ -111,8 +120,8 @@ impl Master {
     }
 
     fn resume(&mut self, now: Now, connection: Connection, run: &RequestId) -> bool {
-        let has_run = |state: &State| matches!(state, State::Working(held, _) if held.run.as_ref() == Some(run));
-        let former = self.peers.iter().find(|(_, peer)| has_run(&peer.state)).map(|(former, _)| former);
+        let has_run = |peer: &Peer| peer.held().is_some_and(|held| held.run.as_ref() == Some(run));
+        let former = self.peers.iter().find(|(_, peer)| has_run(peer)).map(|(former, _)| former);
         if let Some(former) = former {
             self.disconnect(now, former, "its worker has joined again", Some(self.settings.lease));
         }

@@ -41,7 +41,10 @@ impl Master {
             let message = match queued {
                 Queued::JoinAck => FromMaster::JoinAck,
                 Queued::Status => FromMaster::StatusAck(Box::new(self.status(now))),
-                Queued::Check => FromMaster::Check(self.expect_ack(now, connection, AckKind::Check)),
+                Queued::Check => {
+                    let ahead = self.peers.get(connection).map_or(0, Peer::sending_bytes);
+                    FromMaster::Check(self.expect_ack(now, connection, AckKind::Check, ahead))
+                }
             };
             self.send_paced(now, connection, message);
         }

@@ -202,6 +202,11 @@ impl Peer {
         }
     }
 
+    /// Bytes of the prompt that has been sent and not acknowledged.
+    pub(super) const fn sending_bytes(&self) -> usize {
+        if let State::Requesting(_, bytes) = self.state { bytes } else { 0 }
+    }
+
     /// The report that has not been carried out.
     pub(super) const fn take_answer(&mut self) -> Option<Answer> {
         match &mut self.state {

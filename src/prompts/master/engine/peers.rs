@@ -209,8 +209,6 @@ impl Peers {
         assert_eq!(count(Peer::is_worker), self.workers);
         let strangers: usize = self.strangers.values().map(BTreeSet::len).sum();
         assert_eq!(count(|peer| !peer.is_worker()), strangers);
-        let sending =
-            self.all.values().map(|peer| if let State::Requesting(_, bytes) = peer.state { bytes } else { 0 });
-        assert_eq!(sending.sum::<usize>(), self.sending_bytes);
+        assert_eq!(self.all.values().map(Peer::sending_bytes).sum::<usize>(), self.sending_bytes);
     }
 }

@@ -61,6 +61,7 @@ struct Folders {
 struct Notes {
     fails: BTreeMap<FileName, u32>,
     runs: BTreeMap<FileName, (RequestId, Option<Wall>)>,
+    ends: BTreeMap<FileName, Destination>,
     losses: BTreeMap<FileName, u32>,
     gates: BTreeMap<String, Wall>,
     paused: Option<String>,
@@ -278,18 +279,19 @@ impl World {
     fn restart(&mut self) {
         let (kept, left): (BTreeMap<_, _>, _) = std::mem::take(&mut self.folders.working)
             .into_iter()
-            .partition(|(file, _)| self.notes.runs.contains_key(file));
+            .partition(|(file, _)| self.notes.runs.contains_key(file) || self.notes.ends.contains_key(file));
         self.folders.pending.extend(left);
         self.inboxes.clear();
         self.closing.clear();
         self.master = Master::new(self.master.settings.clone(), 8, self.now, 0, 0).with_fails(self.notes.fails.clone());
-        let runs = kept.iter().map(|(file, content)| {
+        let runs = kept.iter().filter(|(file, _)| !self.notes.ends.contains_key(file)).map(|(file, content)| {
             let front = if let Content::Prompt(front, _) = content { front.clone() } else { Front::default() };
             let (run, away) = self.notes.runs[file].clone();
             KeptRun { file: file.clone(), front, run, away }
         });
         self.master.restore_losses(self.notes.losses.clone());
         self.master.restore_runs(self.now, runs.collect());
+        self.master.restore_ends(self.notes.ends.clone().into_iter());
         self.folders.working = kept;
         self.master.restore_rests(self.now, self.notes.gates.clone().into_iter().collect(), self.notes.paused.clone());
         self.settle();
@@ -328,8 +330,15 @@ impl World {
             }
             Effect::Move(file, destination) => {
                 let moved = self.folders.move_out(&file, &destination);
-                if matches!(moved, Moved::To(_)) {
-                    self.notes.runs.remove(&file);
+                match &moved {
+                    Moved::To(_) => {
+                        self.notes.runs.remove(&file);
+                        self.notes.ends.remove(&file);
+                    }
+                    Moved::Stuck(_) if destination != Destination::Pending => {
+                        self.notes.ends.insert(file.clone(), destination);
+                    }
+                    Moved::Stuck(_) | Moved::Vanished => {}
                 }
                 self.master.handle_moved(self.now, &file, moved);
             }

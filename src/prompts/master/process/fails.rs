@@ -77,6 +77,11 @@ impl FailLog {
         }
     }
 
+    /// A prompt is in `failed/` by this master, which counts it: one that has failed under an earlier master was tried again.
+    pub(super) fn count_here(&mut self, file: &FileName) {
+        self.failed_before.remove(file);
+    }
+
     /// Clears the final failures: their number has been reported, and no prompt is left.
     pub(super) fn end_batch(&mut self) {
         self.noted.failed.clear();

@@ -77,9 +77,11 @@ impl Folders {
         Ok(())
     }
 
-    /// Whether a file of this name is in `working/`.
+    /// Whether a file of this name is in `working/`. One that cannot be looked for at this moment is: otherwise its run would be
+    /// forgotten, and done again.
     pub(super) fn is_in_work(&self, file: &FileName) -> bool {
-        self.working.join(file.as_os_str()).symlink_metadata().is_ok()
+        let found = self.working.join(file.as_os_str()).symlink_metadata();
+        !found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
 
     /// The front matter of a file in `working/`.
@@ -325,4 +327,21 @@ fn rename_free(from: &Path, folder: &Path, file: &FileName) -> io::Result<FileNa
 
 fn no_name(file: &FileName) -> io::Error {
     io::Error::new(io::ErrorKind::AlreadyExists, format!("{NAMES_MAX} names like {file} are taken"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_looked_for_counts_as_in_work() {
+        let root = tempfile::tempdir().unwrap();
+        let folders = Folders::open(root.path(), 1000).unwrap();
+        let file = FileName::from("a");
+        assert!(!folders.is_in_work(&file));
+        // In place of a broken disk: a link to itself.
+        fs::remove_dir(&folders.working).unwrap();
+        std::os::unix::fs::symlink(&folders.working, &folders.working).unwrap();
+        assert!(folders.is_in_work(&file));
+    }
 }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::files::results::{Placement, SIZES, read_json};
+use crate::files::results::{Placement, SIZES, name_with_room, try_read_json};
 use crate::master::engine::{Destination, FileName, NotStored};
 use crate::wire::{RequestId, ResultFile, ResultPart};
 use proc::background::Background;
@@ -116,7 +116,8 @@ impl Incoming {
         }
         self.placing.insert(run.clone());
         let outcome = if *destination == Destination::Done { "done" } else { "failed" };
-        let placement = Placement { name: file.clone(), outcome, is_overdue: false, from, durable: self.durable };
+        let name = name_with_room(file, run.as_str());
+        let placement = Placement { name, outcome, is_overdue: false, from, durable: self.durable };
         self.placer.give(Job { root: self.root.clone(), run: run.clone(), placement });
         None
     }
@@ -153,12 +154,11 @@ impl AsFd for Incoming {
 impl Job {
     fn put(&self) -> Result<(), NotStored> {
         let from = &self.placement.from;
-        let placed = match read_json(&from.join(ResultFile::Json.ending())).filter(|json| is_whole(from, json)) {
-            Some(json) => self
-                .placement
-                .put(&self.root, &format!("{json:#}\n"))
-                .map_err(|error| NotStored::NoRoom(format!("cannot store an answer: {error}"))),
-            None => Err(NotStored::Torn("its answer has not arrived as a whole".to_owned())),
+        let failed = |error| NotStored::NoRoom(format!("cannot store an answer: {error}"));
+        let placed = match whole_json(from).map_err(failed) {
+            Ok(Some(json)) => self.placement.put(&self.root, &format!("{json:#}\n")).map_err(failed),
+            Ok(None) => Err(NotStored::Torn("its answer has not arrived as a whole".to_owned())),
+            Err(error) => Err(error),
         };
         remove(from);
         placed
@@ -181,13 +181,28 @@ fn write(folder: &Path, part: &ResultPart) -> io::Result<()> {
     file.write_all(&part.bytes)
 }
 
-/// Whether both outputs have the sizes that the JSON file names.
-fn is_whole(folder: &Path, json: &Value) -> bool {
-    let has_size = |file: ResultFile| {
-        let size = folder.join(file.ending()).metadata().map(|metadata| metadata.len());
-        size.is_ok_and(|size| json[SIZES][file.ending()].as_u64() == Some(size))
-    };
-    has_size(ResultFile::Out) && has_size(ResultFile::Err)
+/// The JSON file of results, if both outputs have the sizes that it names.
+///
+/// # Errors
+/// When one of the files is there and cannot be read: its worker, which has all of it, sends it again.
+fn whole_json(folder: &Path) -> io::Result<Option<Value>> {
+    let Some(json) = found(&folder.join(ResultFile::Json.ending()), try_read_json)?.flatten() else { return Ok(None) };
+    for output in [ResultFile::Out, ResultFile::Err].map(ResultFile::ending) {
+        let size = found(&folder.join(output), |path| path.metadata().map(|metadata| metadata.len()))?;
+        if size.is_none() || json[SIZES][output].as_u64() != size {
+            return Ok(None);
+        }
+    }
+    Ok(Some(json))
+}
+
+/// What `look` finds; `None` if there is no such file.
+fn found<T>(path: &Path, look: impl Fn(&Path) -> io::Result<T>) -> io::Result<Option<T>> {
+    match look(path) {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(io::Error::new(error.kind(), format!("{}: {error}", path.display()))),
+    }
 }
 
 #[cfg(test)]
@@ -245,6 +260,48 @@ mod tests {
         assert_eq!(results(&torn, &Destination::Done, "done"), []);
         torn.pop();
         assert_eq!(results(&torn, &Destination::Done, "done"), []);
+    }
+
+    #[test]
+    fn results_of_a_prompt_whose_name_leaves_no_room_for_an_ending_are_stored_under_another_one() {
+        let root = tempfile::tempdir().unwrap();
+        let tasks = root.path().join(".tasks");
+        for name in ["あ".repeat(84), "x".repeat(255), "x".repeat(241)] {
+            let mut incoming = Incoming::open(root.path(), &tasks, 20, true).unwrap();
+            let mut json: Value = serde_json::from_str(&json(2, "done")).unwrap();
+            json["file"] = name.as_str().into();
+            let texts = [(ResultFile::Out, "42"), (ResultFile::Err, ""), (ResultFile::Json, &json.to_string())];
+            texts.iter().for_each(|(file, text)| incoming.store(&part(*file, 0, text)).unwrap());
+            let file = FileName::from(name.as_str());
+            assert_eq!(incoming.place(&"r1".into(), &file, &Destination::Done), None);
+            assert!(readable::is_readable(&incoming, None));
+            assert_eq!(incoming.next_placed(), Some(("r1".into(), Ok(()))));
+            fs::write(tasks.join("done").join(&name), "prompt").unwrap();
+            let found = crate::files::outcomes::outcomes(root.path()).unwrap();
+            let found = found.iter().find(|outcome| outcome.name == file).unwrap();
+            assert_eq!(found.output("out").unwrap().as_deref(), Some("42"), "{name}");
+            assert_eq!(fs::read_to_string(tasks.join("done/task_r1.out")).unwrap(), "42");
+        }
+    }
+
+    #[test]
+    fn results_that_cannot_be_read_at_this_moment_are_sent_again() {
+        for broken in ["out", "json"] {
+            let root = tempfile::tempdir().unwrap();
+            let tasks = root.path().join(".tasks");
+            let mut incoming = Incoming::open(root.path(), &tasks, 20, true).unwrap();
+            let texts = [(ResultFile::Out, "42"), (ResultFile::Err, ""), (ResultFile::Json, &json(2, "done"))];
+            texts.iter().for_each(|(file, text)| incoming.store(&part(*file, 0, text)).unwrap());
+            // In place of a broken disk: a link to itself.
+            let path = tasks.join(INCOMING).join("r1").join(broken);
+            fs::remove_file(&path).unwrap();
+            std::os::unix::fs::symlink(broken, &path).unwrap();
+            fs::create_dir_all(tasks.join(INCOMING)).unwrap();
+            incoming.place(&"r1".into(), &"a.txt".into(), &Destination::Done);
+            assert!(readable::is_readable(&incoming, None));
+            let (_, outcome) = incoming.next_placed().unwrap();
+            assert!(matches!(&outcome, Err(NotStored::NoRoom(why)) if why.contains(broken)), "{broken}: {outcome:?}");
+        }
     }
 
     #[test]

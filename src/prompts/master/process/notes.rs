@@ -1,9 +1,9 @@
 //! The state of a master that outlives it, besides the failures: the files of workers that resume, and since when these have had no
-//! connection, the lost runs of each file, the closed gates, a pause, the cost of the prompts, and the beginning and the successes of
+//! connection, the files whose move out of `working/` is due, the lost runs of each file, the closed gates, a pause, the cost of the prompts, and the beginning and the successes of
 //! the whole run. It is in `master.notes`, beside the four folders.
 //!
 //! Each change is a line, `["run","task.txt","<request>"]` or `["run","task.txt","<request>",<unix seconds>]`,
-//! `["losses","task.txt",<number>]`, `["gate","claude",<unix seconds>]`, `["paused","<reason>"]`,
+//! `["end","task.txt","done"]`, `["end","task.txt","failed","<reason>"]`, `["losses","task.txt",<number>]`, `["gate","claude",<unix seconds>]`, `["paused","<reason>"]`,
 //! `["cost",<dollars>,<usual dollars>]`, `["cost_max",<dollars>]`, `["since",<unix seconds>]` or `["done",<number>]`, with null for
 //! its end, appended by one write: a kill can only tear the last line, which is then ignored. No line waits for the disk: after a
 //! power failure a prompt may run once more.
@@ -15,13 +15,14 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::line_log::{Facts, LineLog};
-use crate::master::engine::FileName;
+use crate::master::engine::{Destination, FileName};
 use crate::wire::RequestId;
 use base::{Usd, Wall};
 
 const NAME: &str = "master.notes";
 
 const RUN: &str = "run";
+const END: &str = "end";
 const LOSSES: &str = "losses";
 const GATE: &str = "gate";
 const PAUSED: &str = "paused";
@@ -43,6 +44,8 @@ pub(super) struct Notes {
 pub(super) struct Noted {
     /// The request, and the moment since which the worker has had no connection, if it has none.
     pub(super) runs: BTreeMap<FileName, (RequestId, Option<Wall>)>,
+    /// The results whose files could not be moved out of `working/`.
+    pub(super) ends: BTreeMap<FileName, Destination>,
     pub(super) losses: BTreeMap<FileName, u32>,
     pub(super) gates: BTreeMap<String, Wall>,
     pub(super) paused: Option<String>,
@@ -57,7 +60,7 @@ pub(super) struct Noted {
 }
 
 impl Notes {
-    /// Reads the notes of an earlier master. Runs of files that are not in `working/` are dropped, and so are losses of files that are not
+    /// Reads the notes of an earlier master. Runs and ends of files that are not in `working/` are dropped, and so are losses of files that are not
     /// in `pending/` either.
     pub(super) fn open(
         tasks: &Path,
@@ -72,6 +75,7 @@ impl Notes {
             }
         }
         noted.runs.retain(|file, _| is_in_work(file));
+        noted.ends.retain(|file, _| is_in_work(file));
         noted.losses.retain(|file, _| is_in_work(file) || is_waiting(file));
         Ok(Self { log: LineLog::create(path, &noted)?, done_before: noted.done, noted })
     }
@@ -105,10 +109,30 @@ impl Notes {
         }
     }
 
+    /// Whether the run of a file in `working/` has ended, so that the file is only to be moved.
+    pub(super) fn has_ended(&self, file: &FileName) -> bool {
+        self.noted.ends.contains_key(file)
+    }
+
     /// A file has left `working/`.
     pub(super) fn end_run(&mut self, file: &FileName) {
         if self.noted.runs.contains_key(file) {
             self.note(&json!([RUN, file.as_text(), null]));
+        }
+        if self.noted.ends.contains_key(file) {
+            self.note(&json!([END, file.as_text(), null]));
+        }
+    }
+
+    /// A file cannot be moved out of `working/`. Its report counts, and is not sent again.
+    pub(super) fn note_end(&mut self, file: &FileName, destination: &Destination) {
+        // A file without such a name waits again after a restart.
+        let Some(name) = file.as_text() else { return };
+        match end_line(name, destination) {
+            Some(line) if self.noted.ends.get(file) != Some(destination) => self.note(&line),
+            Some(_) => {}
+            // It waits again after a restart as well.
+            None => self.end_run(file),
         }
     }
 
@@ -168,6 +192,14 @@ impl Noted {
                 }
                 None => drop(self.runs.remove(&FileName::from(file))),
             },
+            (Some(END), Some(file)) => match line[2].as_str() {
+                Some("done") => drop(self.ends.insert(file.into(), Destination::Done)),
+                Some("failed") => {
+                    let reason = line[3].as_str().map(str::to_owned);
+                    self.ends.insert(file.into(), Destination::Failed { reason });
+                }
+                _ => drop(self.ends.remove(&FileName::from(file))),
+            },
             (Some(LOSSES), Some(file)) => match line[2].as_u64().and_then(|losses| u32::try_from(losses).ok()) {
                 None | Some(0) => drop(self.losses.remove(&FileName::from(file))),
                 Some(losses) => drop(self.losses.insert(file.into(), losses)),
@@ -190,11 +222,12 @@ impl Noted {
 
 impl Facts for Noted {
     fn len(&self) -> usize {
-        self.runs.len() + self.losses.len() + self.gates.len() + 5
+        self.runs.len() + self.ends.len() + self.losses.len() + self.gates.len() + 5
     }
 
     fn text(&self) -> String {
         let runs = self.runs.iter().filter_map(|(file, (run, away))| Some(run_line(file.as_text()?, run, *away)));
+        let ends = self.ends.iter().filter_map(|(file, destination)| end_line(file.as_text()?, destination));
         let losses = self.losses.iter().map(|(file, losses)| json!([LOSSES, file.as_text(), losses]));
         let gates = self.gates.iter().map(|(gate, until)| json!([GATE, gate, until.unix_seconds()]));
         let paused = self.paused.iter().map(|reason| json!([PAUSED, reason]));
@@ -203,12 +236,21 @@ impl Facts for Noted {
         let since = self.since.iter().map(|since| json!([SINCE, since.unix_seconds()]));
         let done = (self.done > 0).then(|| json!([DONE, self.done]));
         let rests = paused.chain(cost).chain(cost_max).chain(since).chain(done);
-        runs.chain(losses).chain(gates).chain(rests).map(|line| format!("{line}\n")).collect()
+        runs.chain(ends).chain(losses).chain(gates).chain(rests).map(|line| format!("{line}\n")).collect()
     }
 }
 
 fn cost_line(sum: Option<Usd>, usual: Option<Usd>) -> Value {
     json!([COST, sum.map(Usd::dollars), usual.map(Usd::dollars)])
+}
+
+/// `None` for a file that waits again.
+fn end_line(file: &str, destination: &Destination) -> Option<Value> {
+    match destination {
+        Destination::Pending => None,
+        Destination::Done => Some(json!([END, file, "done"])),
+        Destination::Failed { reason } => Some(json!([END, file, "failed", reason])),
+    }
 }
 
 fn run_line(file: &str, run: &RequestId, away: Option<Wall>) -> Value {
@@ -241,6 +283,19 @@ mod tests {
         notes.note_run(&"c".into(), &"5".into(), Some(until));
         notes.note_run(&"d".into(), &"6".into(), Some(until));
         notes.note_run(&"d".into(), &"6".into(), None);
+        let failed = |reason: Option<&str>| Destination::Failed { reason: reason.map(str::to_owned) };
+        for (file, destination) in [
+            ("e", Destination::Done),
+            ("f", failed(Some("why"))),
+            ("g", failed(None)),
+            ("h", Destination::Done),
+            ("i", Destination::Pending),
+            ("gone", Destination::Done),
+        ] {
+            notes.note_run(&file.into(), &"7".into(), None);
+            notes.note_end(&file.into(), &destination);
+        }
+        notes.end_run(&"h".into());
         for (file, losses) in [("a", 1), ("a", 2), ("b", 1), ("gone", 7), ("b", 0)] {
             notes.note_losses(&file.into(), losses);
         }
@@ -262,8 +317,13 @@ mod tests {
                 ("a".into(), ("4".into(), None)),
                 ("c".into(), ("5".into(), Some(until))),
                 ("d".into(), ("6".into(), None)),
+                ("e".into(), ("7".into(), None)),
+                ("f".into(), ("7".into(), None)),
+                ("g".into(), ("7".into(), None)),
             ]
             .into(),
+            ends: [("e".into(), Destination::Done), ("f".into(), failed(Some("why"))), ("g".into(), failed(None))]
+                .into(),
             losses: [("a".into(), 2)].into(),
             gates: [("claude".to_owned(), until)].into(),
             paused: Some("by order".to_owned()),

@@ -17,6 +17,7 @@ use super::notices::Notices;
 use super::scan::PendingWatch;
 use super::sync::Syncer;
 use super::{ANSWERS, CONNECTIONS, KEYS, LINK_LIMITS, LISTENER, MasterOptions, PromptError, PromptMaster, WAKER};
+use crate::files::create::MASTER;
 use crate::files::results::root_id;
 use crate::master::engine::{FileName, KeptRun, Master, Settings};
 use api::config::{Config, Durability, Secret};
@@ -61,7 +62,8 @@ impl PromptMaster {
             Notes::open(&folders.tasks, |file| folders.is_in_work(file), |file| folders.metadata(file).is_some())
                 .map_err(failed)?;
         notes.note_start(clock::now().wall);
-        let is_kept = |file: &FileName| !config.prompt.lease.is_zero() && notes.run_of(file).is_some();
+        let has_worker = |file: &FileName| !config.prompt.lease.is_zero() && notes.run_of(file).is_some();
+        let is_kept = |file: &FileName| notes.has_ended(file) || has_worker(file);
         let left = folders.recover(is_kept)?;
         let root_id = root_id(&folders.tasks).map_err(failed)?;
         if left > 0 {
@@ -102,11 +104,12 @@ impl PromptMaster {
 
 /// Gives the engine the facts that an earlier master has noted.
 fn restore(engine: &mut Master, now: Now, noted: Noted, folders: &Folders) {
-    let Noted { runs, losses, gates, paused, cost, usual_cost, cost_max, .. } = noted;
-    let runs = runs.into_iter().filter(|(file, _)| folders.is_in_work(file));
+    let Noted { runs, ends, losses, gates, paused, cost, usual_cost, cost_max, .. } = noted;
+    let runs = runs.into_iter().filter(|(file, _)| folders.is_in_work(file) && !ends.contains_key(file));
     let kept = runs.map(|(file, (run, away))| KeptRun { front: folders.front_of_working(&file), file, run, away });
     engine.restore_losses(losses);
     engine.restore_runs(now, kept.collect());
+    engine.restore_ends(ends.into_iter().filter(|(file, _)| folders.is_in_work(file)));
     engine.restore_rests(now, gates.into_iter().collect(), paused);
     engine.restore_costs(cost, usual_cost, cost_max);
 }
@@ -126,7 +129,7 @@ fn secure(server: &mut JsonServer, config: &Config) -> Result<(), PromptError> {
 }
 
 fn lock(root: &Path, tasks: &Path) -> Result<StateLock, PromptError> {
-    StateLock::acquire(tasks, "master").map_err(|error| match error {
+    StateLock::acquire(tasks, MASTER).map_err(|error| match error {
         LockError::Held { pid, .. } => PromptError::InUse { path: root.to_owned(), pid },
         error @ LockError::Io { .. } => PromptError::Lock(error),
     })

@@ -14,7 +14,7 @@ mod start;
 mod tail;
 
 use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::io::{self, ErrorKind::NotFound, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
@@ -271,29 +271,13 @@ impl Runner {
         }
     }
 
-    /// Keeps the output of a run without results, until another run of the prompt ends without results. The output may contain the
-    /// reason, or most of an answer.
-    fn keep_attempt(&self, run: &Run) {
-        let folder = self.root.join(TASKS).join(ATTEMPTS);
-        for ending in [OUT, ERR] {
-            let from = run.folder.join(ending);
-            if !from.metadata().is_ok_and(|metadata| metadata.len() > 0) {
-                continue;
-            }
-            let to = folder.join(format!("{}.{ending}", run.name));
-            if let Err(error) = fs::create_dir_all(&folder).and_then(|()| fs::rename(&from, &to)) {
-                log::warn!("cannot keep the output of {} in {}: {error}", run.name, folder.display());
-            }
-        }
-    }
-
     /// Ends the run without results.
     pub(super) fn discard(&mut self) {
         let Some(mut run) = self.run.take() else { return };
         self.last = None;
         let end = run.end.map_or(run.start, |(end, _)| end);
         log::info!("{}: given back after {:.1} s", run.name, end.since(run.start).as_secs_f64());
-        self.keep_attempt(&run);
+        keep_attempt(&self.root, &run.name, &run.folder);
         match run.work.take() {
             Some(work) => self.remove_work_folder(&run.id, work),
             None => self.runs.clean(&run.id, self.record.take()),
@@ -347,6 +331,24 @@ impl Runner {
     }
 }
 
+/// Keeps the output of a run of this prompt without results, until another run of the prompt ends without results. The output may
+/// contain the reason, or most of an answer.
+fn keep_attempt(root: &Path, name: &str, run: &Path) {
+    let folder = root.join(TASKS).join(ATTEMPTS);
+    for ending in [OUT, ERR] {
+        let (from, to) = (run.join(ending), folder.join(format!("{name}.{ending}")));
+        let kept = if from.metadata().is_ok_and(|metadata| metadata.len() > 0) {
+            fs::create_dir_all(&folder).and_then(|()| fs::rename(&from, &to))
+        } else {
+            // An empty output is not kept, and that of an earlier run would be taken for it.
+            fs::remove_file(&to).or_else(|error| if error.kind() == NotFound { Ok(()) } else { Err(error) })
+        };
+        if let Err(error) = kept {
+            log::warn!("cannot keep the output of {name} in {}: {error}", folder.display());
+        }
+    }
+}
+
 /// Removes or keeps the folder that a run worked in, and puts its results in place.
 fn keep(mut results: Results, work: Option<WorkFolder>, root: &Path) -> Result<Outputs, StoreError> {
     let left = work.map(WorkFolder::finish).transpose().map_err(StoreError::Disk)?;
@@ -376,6 +378,27 @@ fn retry_after(path: &Path) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_kept_of_a_run_without_a_result_is_all_of_the_last_one() {
+        let root = tempfile::tempdir().unwrap();
+        let kept = root.path().join(TASKS).join(ATTEMPTS);
+        let (run, names) = (root.path().join("run"), ["a.out", "a.err"]);
+        for (outputs, expected) in [
+            (["", ""], [None, None]),
+            (["begun", "why"], [Some("begun"), Some("why")]),
+            (["more", ""], [Some("more"), None]),
+            (["", "how"], [None, Some("how")]),
+        ] {
+            fs::create_dir_all(&run).unwrap();
+            for (name, output) in [OUT, ERR].iter().zip(outputs) {
+                fs::write(run.join(name), output).unwrap();
+            }
+            keep_attempt(root.path(), "a", &run);
+            let found = names.map(|name| fs::read_to_string(kept.join(name)).ok());
+            assert_eq!(found.each_ref().map(Option::as_deref), expected);
+        }
+    }
 
     #[test]
     fn a_limit_is_read_and_nothing_else_is_waited_for() {

@@ -114,9 +114,13 @@ impl Workplace {
         }
     }
 
-    /// The worker is to end: a copy that is being made is of no use.
+    /// The worker is to end: a copy or a worktree that is being made is of no use. The second call ends the git that keeps the work of
+    /// a run, too.
     pub(super) fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
+        let at_once = self.stop.swap(true, Ordering::Relaxed);
+        if let Some(repository) = &self.repository {
+            repository.stop(at_once);
+        }
     }
 }
 

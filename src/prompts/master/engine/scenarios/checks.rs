@@ -22,6 +22,35 @@ fn a_request_that_is_not_acknowledged_in_time_goes_to_another_worker() {
 }
 
 #[test]
+fn a_long_prompt_has_the_time_that_it_takes_on_a_slow_line_and_so_has_a_check_behind_it() {
+    let mut world = World::new(&[]);
+    world.appears("a", Content::Prompt(Front::default(), "x".repeat(8 << 20)));
+    let worker = world.join();
+    // 16 s at 512 KiB/s, and 3.
+    world.wait_while(18.9, |_| false);
+    assert_eq!(world.state(worker), Some(WorkerState::Requesting));
+    world.wait_while(0.1, |_| false);
+    assert_eq!((world.counts(), world.state(worker)), ([1, 0, 0, 0], Some(WorkerState::Disconnecting)));
+}
+
+#[test]
+fn a_prompt_that_no_worker_acknowledges_is_given_up() {
+    let mut world = World::with(Settings { losses_max: Some(2), ..settings() }, &["a"]);
+    for (round, resumes) in [false, true, false].into_iter().enumerate() {
+        assert_eq!(world.counts(), [1, 0, 0, 0], "{round}");
+        if resumes {
+            world.rejoin(None, None);
+        } else {
+            world.join();
+        }
+        world.wait(13.0);
+    }
+    assert_eq!(world.counts(), [0, 0, 0, 1]);
+    let reason = world.folders.reasons[&FileName::from("a")].clone().unwrap();
+    assert!(reason.starts_with("3 runs of this prompt were lost"), "{reason}");
+}
+
+#[test]
 fn a_worker_that_goes_gives_its_file_back_in_every_state() {
     for leaves in [false, true] {
         let go = |world: &mut World, worker| {

@@ -94,6 +94,78 @@ fn a_restarted_master_waits_for_the_workers_of_the_former() {
 }
 
 #[test]
+fn a_run_whose_acknowledgement_has_not_arrived_goes_on() {
+    for way in ["closed", "stopped", "killed", "missed"] {
+        let mut world = World::new(&["a"]);
+        let (worker, _) = world.rejoin(None, None);
+        let run = world.request(worker).id;
+        match way {
+            "closed" => world.closed(worker),
+            "stopped" => world.stop(),
+            _ => {}
+        }
+        if ["stopped", "killed"].contains(&way) {
+            world.restart();
+        }
+        assert_eq!(world.counts(), [0, 1, 0, 0], "{way}");
+        let (worker, welcome) = world.rejoin(Some(&run), None);
+        assert_eq!(welcome.run, Some(run), "{way}");
+        world.done(worker);
+        assert_eq!(world.counts(), [0, 0, 1, 0], "{way}");
+    }
+}
+
+#[test]
+fn a_prompt_that_a_worker_has_not_acknowledged_is_kept_for_it_for_10_s_at_most() {
+    for closes in [false, true] {
+        let mut world = World::new(&["a"]);
+        let (worker, _) = world.rejoin(None, None);
+        world.request(worker);
+        if closes {
+            world.closed(worker);
+        } else {
+            world.wait(3.0);
+        }
+        world.wait(9.9);
+        assert_eq!(world.counts(), [0, 1, 0, 0], "{closes}");
+        world.wait(0.1);
+        assert_eq!(world.counts(), [1, 0, 0, 0], "{closes}");
+    }
+}
+
+#[test]
+fn the_time_limit_of_the_master_holds_for_a_run_of_the_former_one() {
+    let timeout = Some(Duration::from_secs(30));
+    let mut world = World::with(Settings { timeout, ..settings() }, &["a"]);
+    let (worker, _) = world.rejoin(None, None);
+    let run = world.takes_as_run(worker);
+    world.restart();
+    assert_eq!(world.rejoin(Some(&run), None).1.run, Some(run));
+    world.wait(34.9);
+    assert_eq!(world.counts(), [0, 1, 0, 0]);
+    world.wait(0.1);
+    assert_eq!(world.counts(), [0, 0, 0, 1]);
+}
+
+#[test]
+fn a_report_whose_prompt_cannot_be_moved_holds_under_the_next_master() {
+    let mut world = World::new(&["a", "b"]);
+    let [(one, _), (other, _)] = [world.rejoin(None, None), world.rejoin(None, None)];
+    let run = world.takes_as_run(one);
+    world.takes_as_run(other);
+    world.folders.stuck = true;
+    world.done(one);
+    world.fails(other);
+    assert_eq!((world.counts(), world.heard(one)), ([0, 2, 0, 0], vec![FromMaster::ReportAck(run.clone())]));
+    world.restart();
+    assert_eq!(world.counts(), [0, 2, 0, 0]);
+    assert_eq!(world.rejoin(Some(&run), None).1.run, None, "its report counts already");
+    world.folders.stuck = false;
+    world.wait(10.0);
+    assert_eq!(world.counts(), [0, 0, 1, 1]);
+}
+
+#[test]
 fn a_worker_that_leaves_or_is_refused_gives_its_prompt_back_at_once() {
     let mut world = World::new(&["a"]);
     let (worker, _) = world.rejoin(None, None);

@@ -105,6 +105,24 @@ fn a_cost_counts_once_with_the_report_and_stops_at_the_bound() {
 }
 
 #[test]
+fn a_bound_that_a_person_has_set_holds_under_the_next_master_whatever_that_is_started_with() {
+    let usd = |dollars| Usd::from_dollars(dollars).unwrap();
+    for (started_with, ordered, holds) in [
+        (None, None, None),
+        (Some(1.0), None, Some(1.0)),
+        (None, Some(2.0), Some(2.0)),
+        (Some(1.0), Some(2.0), Some(2.0)),
+        (Some(3.0), Some(2.0), Some(2.0)),
+    ] {
+        let mut world = World::with(Settings { cost_max: started_with.map(usd), ..settings() }, &["a"]);
+        world.master.restore_costs(Some(usd(2.5)), None, ordered.map(usd));
+        let status = world.master.status(world.now);
+        assert_eq!(status.cost_max, holds.map(usd), "{started_with:?} {ordered:?}");
+        assert_eq!(status.paused.is_some(), holds.is_some(), "{started_with:?} {ordered:?}");
+    }
+}
+
+#[test]
 fn no_prompt_is_handed_out_while_the_running_ones_are_expected_to_reach_the_bound() {
     let usd = |dollars| Usd::from_dollars(dollars).unwrap();
     let mut world = World::with(Settings { cost_max: Some(usd(1.0)), ..settings() }, &["a", "b", "c", "d", "e", "f"]);

@@ -18,13 +18,15 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
 use base::Wall;
+use proc::background::Bell;
 use proc::runs::UNKEPT_WORK;
 
-use call::{command, git, name_of, run};
+use call::{command, git, name_of, run, run_until};
 
 /// The folder of the branches.
 const BRANCHES: &str = "llts/";
@@ -47,6 +49,16 @@ pub(super) struct Repository {
     prefix: PathBuf,
     /// The programs that its configuration named at the start of the worker.
     programs: BTreeSet<String>,
+    stops: Arc<Stops>,
+}
+
+/// The end of the worker.
+#[derive(Debug)]
+struct Stops {
+    /// Ends a git that makes a worktree, which is of no use.
+    first: Bell,
+    /// Ends a git that keeps the work of a run, whose folder then stays.
+    second: Bell,
 }
 
 /// The worktree of one run.
@@ -103,7 +115,14 @@ impl Repository {
             );
         }
         let programs = programs::programs(&git_dir, &top)?;
-        Ok(Self { top, git_dir, prefix, programs })
+        let bell = || Bell::new().map_err(|error| format!("--workdir git-worktree: {error}"));
+        let stops = Arc::new(Stops { first: bell()?, second: bell()? });
+        Ok(Self { top, git_dir, prefix, programs, stops })
+    }
+
+    /// The worker is to end; or `at_once`, for the second time.
+    pub(super) fn stop(&self, at_once: bool) {
+        if at_once { self.stops.second.ring() } else { self.stops.first.ring() }
     }
 
     /// Adds a worktree.
@@ -119,7 +138,7 @@ impl Repository {
         (worktree.base, worktree.message, worktree.heads) = (base, name.to_owned(), heads);
         let mut add = self.command(&["worktree", "add", "--quiet", "-b", &worktree.branch]);
         add.arg(&worktree.path).arg(&worktree.base);
-        let made = run(add, "worktree").and_then(|_| {
+        let made = run_until(add, "worktree", Some(&self.stops.first)).and_then(|_| {
             worktree.git_dir = PathBuf::from(git(&worktree.path, &["rev-parse", "--absolute-git-dir"])?);
             worktree.link = fs::read_to_string(worktree.path.join(LINK)).map_err(|error| error.to_string())?;
             Ok(())
@@ -353,7 +372,8 @@ impl Worktree {
     }
 
     fn git(&self, words: &[&str]) -> Result<String, String> {
-        run(command(&self.repository.top, Some((&self.git_dir, &self.path)), words), name_of(words))
+        let command = command(&self.repository.top, Some((&self.git_dir, &self.path)), words);
+        run_until(command, name_of(words), Some(&self.repository.stops.second))
     }
 
     fn remove(&self) {
@@ -403,5 +423,49 @@ mod tests {
             assert!(branch.ends_with("-2026-01-31-235959-abcde"), "{branch}");
         }
         assert!(branch_name("a.txt", Wall::from_micros(0), "x").starts_with("llts/a.txt-1970-01-01-"));
+    }
+
+    #[test]
+    fn a_filter_that_waits_ends_with_its_worker() {
+        use super::super::{Workdir, Workplace};
+        let folder = tempfile::tempdir().unwrap();
+        let [top, run, gate, fifo] = ["top", "run", "gate", "fifo"].map(|name| folder.path().join(name));
+        fs::create_dir(&top).unwrap();
+        fs::write(top.join("a"), "text").unwrap();
+        fs::write(top.join(".gitattributes"), "a filter=slow").unwrap();
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let filter = format!("test -e {0} || exec cat; echo >{1}; sleep 600", gate.display(), fifo.display());
+        git(&top, &["init", "--quiet"]).unwrap();
+        for name in ["filter.slow.clean", "filter.slow.smudge"] {
+            git(&top, &["config", name, &filter]).unwrap();
+        }
+        git(&top, &["add", "--all"]).unwrap();
+        git(&top, &[&AUTHOR[..], &["commit", "--quiet", "-m", "x"]].concat()).unwrap();
+        let has_begun = || fs::read(&fifo).unwrap();
+        for is_made in [false, true] {
+            let _ = fs::remove_file(&gate);
+            let workplace = Workplace::open(Workdir::GitWorktree, &top).unwrap();
+            let make = || workplace.prepare(&run, "a", Wall::from_micros(0), &is_made.to_string());
+            std::thread::scope(|scope| {
+                if is_made {
+                    let work = make().unwrap();
+                    fs::write(work.folder.join("a"), "other").unwrap();
+                    fs::write(&gate, "").unwrap();
+                    let ending = scope.spawn(|| work.finish());
+                    has_begun();
+                    workplace.stop();
+                    workplace.stop();
+                    let remains = ending.join().unwrap().unwrap();
+                    assert_eq!(fs::read_to_string(remains.folder.unwrap().join("a")).unwrap(), "other");
+                } else {
+                    fs::write(&gate, "").unwrap();
+                    let making = scope.spawn(make);
+                    has_begun();
+                    workplace.stop();
+                    let reason = making.join().unwrap().unwrap_err();
+                    assert!(reason.contains("git worktree was killed, because its worker is to end"), "{reason}");
+                }
+            });
+        }
     }
 }

@@ -1,10 +1,18 @@
 //! Calls of git, each for a repository that is named, or for the one around a folder.
 
 use std::ffi::OsString;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+
+use proc::background::Bell;
+use proc::readable::PollSet;
 use proc::signals::with_clean_mask;
 
 /// Variables of git that are about people or the installation, and not about a repository.
@@ -49,20 +57,60 @@ pub(super) fn command(folder: &Path, named: Option<(&Path, &Path)>, words: &[&st
     command
 }
 
-pub(super) fn run(mut command: Command, name: &str) -> Result<String, String> {
-    let started = with_clean_mask(|| command.spawn());
-    let Output { status, stdout, stderr } =
-        started.and_then(std::process::Child::wait_with_output).map_err(|error| {
-            if error.kind() == io::ErrorKind::NotFound {
-                "there is no program \"git\" in any folder of PATH".to_owned()
-            } else {
-                format!("git cannot be run: {error}")
-            }
-        })?;
+pub(super) fn run(command: Command, name: &str) -> Result<String, String> {
+    run_until(command, name, None)
+}
+
+/// Runs git until this bell rings, because the worker is to end: a filter, such as that of git-lfs, may wait for a server.
+pub(super) fn run_until(mut command: Command, name: &str, stop: Option<&Bell>) -> Result<String, String> {
+    let output = match stop {
+        Some(stop) => output(&mut command, stop),
+        None => with_clean_mask(|| command.spawn()).and_then(Child::wait_with_output).map(Some),
+    };
+    let output = output.map_err(|error| {
+        if error.kind() == io::ErrorKind::NotFound {
+            "there is no program \"git\" in any folder of PATH".to_owned()
+        } else {
+            format!("git cannot be run: {error}")
+        }
+    })?;
+    let Some(Output { status, stdout, stderr }) = output else {
+        return Err(format!("git {name} was killed, because its worker is to end"));
+    };
     if status.success() {
         return Ok(String::from_utf8_lossy(&stdout).trim_end().to_owned());
     }
     let text = String::from_utf8_lossy(&stderr);
     let said = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
     Err(said.map_or_else(|| format!("git {name} has ended with {status}"), str::to_owned))
+}
+
+/// The output of git; `None` if it was killed, with everything in its process group.
+fn output(command: &mut Command, stop: &Bell) -> io::Result<Option<Output>> {
+    // Files, because a process that git leaves behind may keep a pipe open.
+    let [mut out, mut err] = [memory("out")?, memory("err")?];
+    command.process_group(0).stdout(out.try_clone()?).stderr(err.try_clone()?);
+    let mut child = with_clean_mask(|| command.spawn())?;
+    let pid = Pid::from_child(&child);
+    let end = pidfd_open(pid, PidfdFlags::empty())?;
+    let mut set = PollSet::default();
+    let (ended, stopped) = (set.add(end.as_fd()), set.add(stop.as_fd()));
+    set.wait(None);
+    let is_killed = set.is_readable(Some(stopped)) && !set.is_readable(Some(ended));
+    if is_killed {
+        // The child is not reaped yet, so its group is still its own.
+        kill_process_group(pid, Signal::KILL)?;
+    }
+    let status = child.wait()?;
+    Ok((!is_killed).then_some(Output { status, stdout: text(&mut out)?, stderr: text(&mut err)? }))
+}
+
+fn memory(name: &str) -> io::Result<File> {
+    Ok(File::from(memfd_create(name, MemfdFlags::CLOEXEC)?))
+}
+
+fn text(file: &mut File) -> io::Result<Vec<u8>> {
+    file.rewind()?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map(|_| bytes)
 }
