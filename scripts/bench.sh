@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Builds llts as it is shipped, and libzmq to compare with, and measures it beside its floors and rivals on this machine:
+# Builds llts as it is shipped, and measures it beside its floors and rivals on this machine:
 # prints one table, writes target/bench.json.
 # BENCH_QUICK=1 takes seconds and tiny numbers, to see that everything works; they say nothing about speed. Arguments go to
 # `llts-bench`: cases, --rounds ... The engines by themselves: cargo bench.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-if ! command -v c++ >/dev/null; then
-    echo "scripts/bench.sh: a C++ compiler is missing, which builds libzmq: apt-get install g++" >&2
+if ! pkg-config --exists libzmq 2>/dev/null; then
+    echo "scripts/bench.sh: libzmq, one of the rivals, is missing: apt-get install pkg-config libzmq3-dev" >&2
     exit 1
 fi
 cargo build --target-dir target --profile dist --quiet --package llts --package llts-bench --bins

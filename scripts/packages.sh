@@ -2,10 +2,9 @@
 # Installs the Debian packages that the tests need, where they are missing.
 set -euo pipefail
 
-# A C++ compiler builds libzmq, the peer of many tests; Python with venv and pip runs the
-# conformance suite. TDF needs a Redis, certificates for it, and rsync as one of its sources; prompts work in worktrees of git.
+# A C compiler builds SQLite and zstd; libzmq is the peer of many tests; Python with venv and pip runs the conformance suite. TDF needs a Redis, certificates for it, and rsync as one of its sources; prompts work in worktrees of git.
 missing=()
-command -v g++ >/dev/null || missing+=(g++)
+command -v cc >/dev/null || missing+=(gcc libc6-dev)
 command -v python3 >/dev/null || missing+=(python3)
 python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
 command -v redis-server >/dev/null || missing+=(redis-server)
@@ -16,7 +15,7 @@ command -v rsync >/dev/null || missing+=(rsync)
 command -v git >/dev/null || missing+=(git)
 # The pages of the manual run in a network of their own.
 command -v ip >/dev/null || [[ -x /usr/sbin/ip ]] || missing+=(iproute2)
-# The clients in C and Go (examples/clients) use libzmq and jansson, the one in Java uses Gson.
+# Tests, and the clients in C and Go (examples/clients), use libzmq; these use jansson, too, and the one in Java uses Gson.
 command -v pkg-config >/dev/null || missing+=(pkg-config)
 pkg-config --exists libzmq 2>/dev/null || missing+=(libzmq3-dev)
 pkg-config --exists jansson 2>/dev/null || missing+=(libjansson-dev)

@@ -127,9 +127,9 @@ pub struct Settings {
     pub cost_max: Option<Usd>,
 }
 
-/// Bytes of a prompt that a slow connection takes in a second: 4 megabits. A longer prompt has more time for its acknowledgement, also
+/// Bytes of a prompt that a slow connection takes in a second: 8 megabits. A longer prompt has more time for its acknowledgement, also
 /// at a worker that reads nothing.
-const SENT_PER_SECOND: u64 = 512 << 10;
+const SENT_PER_SECOND: u64 = 1 << 20;
 
 /// Connections beyond those of all workers: status clients, and connections that have not sent JOIN yet.
 const STRANGERS_MAX: usize = 64;

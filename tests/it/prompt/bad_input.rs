@@ -153,7 +153,7 @@ fn a_worker_that_sends_a_byte_at_a_time_is_cut_by_its_check() {
 
 #[test]
 fn a_worker_that_never_reads_stops_nobody() {
-    let mut scene = Scene::new(&[("REQUEST_TIMEOUT", "5000"), ("DISCONNECT_TIMEOUT", "200")]);
+    let mut scene = Scene::new(&[("REQUEST_TIMEOUT", "3000"), ("DISCONNECT_TIMEOUT", "200")]);
     let mut deaf = scene.master.connect();
     deaf.raw(b"{\"type\":\"JOIN\",\"msg\":\"deaf\"}");
     let status = b"{\"type\":\"STATUS\"}".repeat(100);

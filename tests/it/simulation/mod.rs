@@ -61,7 +61,7 @@ use event::Defect;
 use plan::Plan;
 
 /// Seeds in a normal run. A release runs 100,000.
-const SEEDS: u64 = 400;
+const SEEDS: u64 = 250;
 /// Tests among which they are shared.
 const PARTS: u64 = 4;
 

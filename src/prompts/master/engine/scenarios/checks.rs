@@ -24,9 +24,9 @@ fn a_request_that_is_not_acknowledged_in_time_goes_to_another_worker() {
 #[test]
 fn a_long_prompt_has_the_time_that_it_takes_on_a_slow_line_and_so_has_a_check_behind_it() {
     let mut world = World::new(&[]);
-    world.appears("a", Content::Prompt(Front::default(), "x".repeat(8 << 20)));
+    world.appears("a", Content::Prompt(Front::default(), "x".repeat(16 << 20)));
     let worker = world.join();
-    // 16 s at 512 KiB/s, and 3.
+    // 16 s at 1 MiB/s, and 3.
     world.wait_while(18.9, |_| false);
     assert_eq!(world.state(worker), Some(WorkerState::Requesting));
     world.wait_while(0.1, |_| false);
