@@ -21,8 +21,8 @@ if ! command -v cargo >/dev/null; then
     exit 1
 fi
 
-# The examples of the crates that stand alone.
-cargo test --quiet --doc -p base -p proc -p zmtp -p llts-client
+# The examples. Those of single crates would build all dependencies once more, with other features.
+cargo test --quiet --doc --workspace
 
 # nextest runs each test in a process of its own and ends with one summary; cargo test does too, with a summary for each file.
 if cargo nextest --version >/dev/null 2>&1; then
