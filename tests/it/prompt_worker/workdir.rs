@@ -109,12 +109,15 @@ fn commits_of_the_command_are_kept_wherever_it_makes_them() {
 #[test]
 fn a_killed_worker_leaves_no_worktree_after_the_next_start() {
     let (sandbox, master) = (repository(), Master::new());
-    let script = "echo x >> below/notes; touch \"$OLDPWD/running\" 2>/dev/null; echo ready; sleep 1000";
+    let running = sandbox.path("running");
+    let script = format!("echo x >> below/notes; touch '{}'; sleep 1000", running.display());
     let options = ["--workdir", "git-worktree"];
-    let worker = sandbox.worker(master.address(), &options, script);
+    let worker = sandbox.worker(master.address(), &options, &script);
     let mut peer = master.join();
     peer.request("a.txt", "x");
-    eventually("a worktree", || worktrees(&sandbox) == 2 && !sandbox.commands().is_empty());
+    // Not before: a git that makes a worktree outlives its worker.
+    eventually("the command runs", || running.exists());
+    assert_eq!(worktrees(&sandbox), 2);
     let guard = sandbox.guard_of(&worker);
     signal(guard, Signal::KILL);
     worker.signal(Signal::KILL);
