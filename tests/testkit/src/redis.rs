@@ -138,5 +138,7 @@ pub fn sets_of(redis: &mut Connection, namespace: &str, id: u64) -> Vec<&'static
 /// although other programs of the machine take ports.
 pub fn own_ip() -> Ipv4Addr {
     let [_, high, middle, low] = std::process::id().to_be_bytes();
-    Ipv4Addr::new(127, 32 | (high & 31), middle, low.max(1))
+    // The first address of a network is none of a machine; the next process has the second one.
+    let (net, low) = if low == 0 { (64, 1) } else { (32, low) };
+    Ipv4Addr::new(127, net | (high & 31), middle, low)
 }
