@@ -181,7 +181,9 @@ impl StateLock {
     }
 }
 
-fn lock_file(dir: &Path, what: &str) -> PathBuf {
+/// The file of a lock in this folder.
+#[must_use]
+pub fn lock_file(dir: &Path, what: &str) -> PathBuf {
     dir.join(format!("{what}.lock"))
 }
 

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use crate::wire::Front;
 use proc::files::removal;
 use proc::files::rename::rename_new;
-use proc::lock::{LockError, StateLock};
+use proc::lock::{LockError, StateLock, lock_file};
 
 use targets::Target;
 use template::{BadTemplate, Template};
@@ -22,9 +22,8 @@ use template::{BadTemplate, Template};
 /// The folder of a master and its workers, below the root.
 pub const TASKS: &str = ".tasks";
 
-/// What a master locks in that folder, and the file of the lock.
+/// What a master locks in that folder.
 pub(crate) const MASTER: &str = "master";
-const MASTER_LOCK: &str = "master.lock";
 
 /// The folder of waiting prompts.
 pub const PENDING: &str = "pending";
@@ -232,7 +231,7 @@ fn clear(tasks: &Path) -> Result<Option<StateLock>, CreateError> {
     for entry in entries {
         let entry = entry.map_err(|error| failed(tasks, error))?;
         let path = entry.path();
-        if entry.file_name().as_encoded_bytes().starts_with(b".") || entry.file_name() == MASTER_LOCK {
+        if entry.file_name().as_encoded_bytes().starts_with(b".") || path == lock_file(tasks, MASTER) {
             continue;
         }
         removal::remove(&path).map_err(|error| failed(&path, io::Error::other(error)))?;

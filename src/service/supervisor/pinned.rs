@@ -47,7 +47,7 @@ pub(super) fn pin(state_dir: &Path, what: &str, found: Holder) -> Result<Option<
     }
 }
 
-/// Signals a pinned process. That it has just ended shows its descriptor.
+/// Signals a pinned process. One that has just ended is no error: its descriptor shows it.
 pub(super) fn send(pidfd: &OwnedFd, signal: Signal) -> Result<(), Errno> {
     match pidfd_send_signal(pidfd, signal) {
         Err(Errno::SRCH) => Ok(()),

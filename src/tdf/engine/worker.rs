@@ -128,8 +128,8 @@ pub enum Effect {
     Collect(Outcome),
     /// Drop the outputs of a run without a result.
     Discard,
-    /// Report the result that was collected or kept; then [`Worker::handle_reported`] or [`Worker::handle_unreadable`]. When that is answered, claim the next task with
-    /// the token of this number, without a step of this engine between.
+    /// Report the result that was collected or kept; then [`Worker::handle_reported`] or [`Worker::handle_unreadable`]. When that is
+    /// answered, claim the next task with the token of this number, without a step of this engine between.
     Report {
         /// The run.
         fence: Fence,

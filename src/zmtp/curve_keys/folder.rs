@@ -14,7 +14,7 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
 use super::{AuthorisedKey, KeyError, check_owner, check_writers, server};
 use crate::engine::{KeyPair, ServerKeys};
-use base::{CurveServerFiles, Wall};
+use base::{CurveServerFiles, Mono, Wall};
 use proc::files::file_stamp::FileStamp;
 
 /// How often the keys are checked without an event: changes on another machine cause no event here.
@@ -31,6 +31,8 @@ pub struct KeyFolder {
     complaints: BTreeSet<String>,
     /// `None` if the kernel has no inotify instance left.
     news: Option<Inotify>,
+    /// When the next look is due.
+    look_at: Mono,
 }
 
 impl KeyFolder {
@@ -51,7 +53,7 @@ impl KeyFolder {
             return Err(KeyError::Nobody(folder));
         }
         let keys = Arc::new(server_keys(pair, &authorised));
-        Ok(Self { folder, keys, seen: None, complaints: BTreeSet::new(), news })
+        Ok(Self { folder, keys, seen: None, complaints: BTreeSet::new(), news, look_at: Mono::default() })
     }
 
     /// The keys as last read.
@@ -60,10 +62,29 @@ impl KeyFolder {
         Arc::clone(&self.keys)
     }
 
-    /// Readable after an event in the folder; [`Self::look`] resets it.
+    /// Readable after an event in the folder, which is then noted with [`Self::note_news`]; [`Self::look`] resets it.
     #[must_use]
     pub fn news(&self) -> Option<BorrowedFd<'_>> {
         self.news.as_ref().map(Inotify::as_fd)
+    }
+
+    /// The folder has an event.
+    pub(crate) fn note_news(&mut self) {
+        self.look_at = Mono::default();
+    }
+
+    /// When the next look is due: at once after an event, and every second.
+    pub(crate) const fn look_at(&self) -> Mono {
+        self.look_at
+    }
+
+    /// Whether a look is due, which the caller then makes.
+    pub(crate) fn take_due(&mut self, now: Mono) -> bool {
+        let is_due = self.look_at <= now;
+        if is_due {
+            self.look_at = now + LOOK_INTERVAL;
+        }
+        is_due
     }
 
     /// Checks the folder and its files, and reads them if anything has changed. Returns whether [`Self::keys`] have

@@ -12,7 +12,6 @@ use mio::{Interest, Poll, Registry, Token};
 
 use super::json_link::{After, Input, Link};
 use super::json_wire::{PortKeys, Wire};
-use crate::curve_keys::LOOK_INTERVAL;
 use crate::endpoint::Refusals;
 use crate::json::split::FrameError;
 use base::{IncidentKind, Loopback, Mono, Now};
@@ -69,8 +68,6 @@ pub struct JsonServer {
     refusals: Refusals,
     /// `None` if all connections are plain.
     keys: Option<PortKeys>,
-    /// When the keys are checked next.
-    look_at: Mono,
     links: BTreeMap<u64, Link>,
     /// The number of the last connection.
     connections: u64,
@@ -103,7 +100,6 @@ impl JsonServer {
             loopback,
             refusals: Refusals::default(),
             keys: None,
-            look_at: clock::now().mono,
             links: BTreeMap::new(),
             connections: first,
             unread: BTreeSet::new(),
@@ -126,13 +122,17 @@ impl JsonServer {
 
     /// The key folder has an event.
     pub fn note_keys(&mut self) {
-        self.look_at = clock::now().mono;
+        if let Some(keys) = &mut self.keys {
+            keys.folder.note_news();
+        }
     }
 
     /// Checks the keys, if that is due: after an event, and every second. Returns the connections whose keys are no longer authorised.
     pub fn look_at_keys(&mut self, now: Now) -> Vec<u64> {
-        let Some(keys) = self.keys.as_mut().filter(|_| self.look_at <= now.mono) else { return Vec::new() };
-        self.look_at = now.mono + LOOK_INTERVAL;
+        let Some(keys) = &mut self.keys else { return Vec::new() };
+        if !keys.folder.take_due(now.mono) {
+            return Vec::new();
+        }
         keys.folder.look(now.wall);
         let keys = keys.folder.keys();
         self.links.iter().filter(|(_, link)| link.wire.is_revoked(&keys)).map(|(number, _)| *number).collect()
@@ -153,7 +153,7 @@ impl JsonServer {
         if !self.unread.is_empty() {
             return Some(Duration::ZERO);
         }
-        let keys = self.keys.is_some().then(|| self.look_at.since(now));
+        let keys = self.keys.as_ref().map(|keys| keys.folder.look_at().since(now));
         self.has_unaccepted.then_some(ACCEPT_PAUSE).into_iter().chain(keys).min()
     }
 
@@ -283,7 +283,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::curve_keys::KeyFolder;
+    use crate::curve_keys::{KeyFolder, LOOK_INTERVAL};
     use crate::engine::{ClientKeys, KeyPair};
     use crate::json::json_dial::{Server, dial};
     use base::{CurveServerFiles, Wall};

@@ -69,13 +69,8 @@ impl Endpoint {
 
     /// Closes the connections whose key is no longer authorised.
     pub(super) fn look_at_keys(&mut self) {
-        let now = self.now;
         let Some(folder) = &mut self.accepting.keys else { return };
-        if !std::mem::take(&mut self.accepting.keys_have_news) && now < self.accepting.look_at {
-            return;
-        }
-        self.accepting.look_at = now + LOOK_INTERVAL;
-        if !folder.look(clock::now().wall) {
+        if !folder.take_due(self.now) || !folder.look(clock::now().wall) {
             return;
         }
         let keys = folder.keys();

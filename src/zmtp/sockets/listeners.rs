@@ -29,10 +29,6 @@ pub(super) struct Accepting {
     pub(super) resumes_at: Option<Mono>,
     /// The keys that listeners with CURVE accept.
     pub(super) keys: Option<KeyFolder>,
-    /// Whether an event on the keys is pending.
-    pub(super) keys_have_news: bool,
-    /// When to check the keys without an event.
-    pub(super) look_at: Mono,
     pub(super) counts: Counts,
 }
 
@@ -53,8 +49,6 @@ impl Accepting {
             loopback: Loopback::default(),
             resumes_at: None,
             keys: None,
-            keys_have_news: false,
-            look_at: Mono::from_nanos(0),
             counts: Counts::default(),
         }
     }
@@ -79,12 +73,14 @@ impl Accepting {
 
     /// The next deadline of the listeners and keys.
     pub(super) fn poll_timeout(&self) -> Option<Mono> {
-        let look_at = self.keys.as_ref().map(|_| self.look_at);
+        let look_at = self.keys.as_ref().map(KeyFolder::look_at);
         self.resumes_at.into_iter().chain(look_at).chain(self.refusals.poll_timeout()).min()
     }
 
-    pub(super) const fn keys_changed(&mut self) {
-        self.keys_have_news = true;
+    pub(super) fn keys_changed(&mut self) {
+        if let Some(keys) = &mut self.keys {
+            keys.note_news();
+        }
     }
 
     /// The rights of the key that a peer has proved.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::architecture::source::Source;
 
 /// Files of the shell that compare moments nevertheless, and why.
-pub(crate) const ALLOWED: [(&str, &str); 27] = [
+pub(crate) const ALLOWED: [(&str, &str); 26] = [
     (
         "src/agent/process/stay.rs",
         "tools that stay are processes of the shell between two tasks, when no engine knows of them",
@@ -25,8 +25,7 @@ pub(crate) const ALLOWED: [(&str, &str); 27] = [
     ("src/controller/process/leading.rs", "a lease is renewed by a commit, and the engine says when one can begin"),
     ("src/controller/process/stopping.rs", "a stop is one call, bounded by ANSWERS_MAX"),
     ("src/agent/process/sources.rs", "an answer of a source is believed for RECHECK_INTERVAL, as a cache does it"),
-    ("src/zmtp/sockets/accept.rs", "keys are a folder of the shell, looked at again after a pause"),
-    ("src/zmtp/json/json_server.rs", "keys are a folder of the shell, looked at again after a pause"),
+    ("src/zmtp/curve_keys/folder.rs", "keys are a folder of the shell, looked at again after a pause"),
     ("src/zmtp/sockets/ending.rs", "arms one timer for each peer with what the engines of that peer ask for"),
     ("src/zmtp/sockets/listeners.rs", "a listener rests when the system has no descriptor left"),
     ("src/zmtp/sockets/ports.rs", "a close is one call, bounded by LINGER"),

@@ -1,9 +1,10 @@
 //! The state of a master that outlives it, besides the failures: the files of workers that resume, and since when these have had no
-//! connection, the files whose move out of `working/` is due, the lost runs of each file, the closed gates, a pause, the cost of the prompts, and the beginning and the successes of
-//! the whole run. It is in `master.notes`, beside the four folders.
+//! connection, the files whose move out of `working/` is due, the lost runs of each file, the closed gates, a pause, the cost of the
+//! prompts, and the beginning and the successes of the whole run. It is in `master.notes`, beside the four folders.
 //!
 //! Each change is a line, `["run","task.txt","<request>"]` or `["run","task.txt","<request>",<unix seconds>]`,
-//! `["end","task.txt","done"]`, `["end","task.txt","failed","<reason>"]`, `["losses","task.txt",<number>]`, `["gate","claude",<unix seconds>]`, `["paused","<reason>"]`,
+//! `["end","task.txt","done"]`, `["end","task.txt","failed","<reason>"]`, `["losses","task.txt",<number>]`,
+//! `["gate","claude",<unix seconds>]`, `["paused","<reason>"]`,
 //! `["cost",<dollars>,<usual dollars>]`, `["cost_max",<dollars>]`, `["since",<unix seconds>]` or `["done",<number>]`, with null for
 //! its end, appended by one write: a kill can only tear the last line, which is then ignored. No line waits for the disk: after a
 //! power failure a prompt may run once more.
@@ -60,8 +61,8 @@ pub(super) struct Noted {
 }
 
 impl Notes {
-    /// Reads the notes of an earlier master. Runs and ends of files that are not in `working/` are dropped, and so are losses of files that are not
-    /// in `pending/` either.
+    /// Reads the notes of an earlier master. Runs and ends of files that are not in `working/` are dropped, and so are losses of files
+    /// that are not in `pending/` either.
     pub(super) fn open(
         tasks: &Path,
         is_in_work: impl Fn(&FileName) -> bool,

@@ -1,7 +1,7 @@
 //! The report on a run, which the master gets at its end.
 //!
-//! A master of llts acknowledges a report when it has moved the prompt, or noted where it goes. Until then the worker keeps the report, and sends it again
-//! after a lost connection. Any other master gets the report once.
+//! A master of llts acknowledges a report when it has moved the prompt, or noted where it goes. Until then the worker keeps the
+//! report, and sends it again after a lost connection. Any other master gets the report once.
 
 use std::time::Duration;
 

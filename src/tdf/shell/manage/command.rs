@@ -87,8 +87,8 @@ pub fn run(
     if status.success() { Ok(()) } else { Err(format!("{line:?} ended with {status}").into()) }
 }
 
-/// The task as a file without a name, which children inherit: a command may read it as slowly as it likes, or not at all, and leave it open to a process that
-/// outlives it. A pipe would be full then, and hold the manager up.
+/// The task as a file without a name, which children inherit: a command may read it as slowly as it likes, or not at all, and leave
+/// it open to a process that outlives it. A pipe would be full then, and hold the manager up.
 fn input(task: &Task) -> io::Result<File> {
     let mut file = File::from(memfd_create("task", MemfdFlags::empty())?);
     file.write_all((task.to_json().to_string() + "\n").as_bytes())?;

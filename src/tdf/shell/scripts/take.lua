@@ -1,6 +1,7 @@
 -- Takes ended tasks for the callbacks of one manager. ARGV: manager, seconds of a lease, how many, how many bytes, set, and either
 -- 'from' and a rank, or 'ids' and ids. Answers with the number of entries that were passed over, the number that were looked at, and
--- {id, failed callbacks, {field, value, …}} for each task, and {entry, sentence} for each entry that is no task and was not known to be none. What the manager holds already it gets again: it has lost the reply.
+-- {id, failed callbacks, {field, value, …}} for each task, and {entry, sentence} for each entry that is newly found to be no task. What
+-- the manager holds already it gets again: it has lost the reply.
 local me, count, bytes_max, key = ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4]), P .. ARGV[5]
 local LOOKED_MAX, PAGE = 2000, 100
 local rows, poisoned, passed, looked, bytes = {}, {}, 0, 0, 0
