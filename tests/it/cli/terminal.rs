@@ -4,13 +4,13 @@
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
 use nix::pty::{Winsize, openpty};
 use proc::clock;
-use rustix::termios::tcsetwinsize;
+use rustix::termios::{LocalModes, tcsetwinsize};
 use testkit::PATIENCE;
 
 use crate::cli::sandbox::{Program, Sandbox, Start as _};
@@ -18,11 +18,17 @@ use crate::cli::sandbox::{Program, Sandbox, Start as _};
 /// A terminal with a command of llts on it.
 struct Console {
     outer: File,
+    /// Of the terminal before the command began.
+    before: LocalModes,
     child: Program,
     said: Receiver<Vec<u8>>,
     text: String,
     /// What a terminal shows of it.
     screen: vt100::Parser,
+}
+
+fn modes(terminal: impl AsFd) -> LocalModes {
+    rustix::termios::tcgetattr(terminal).unwrap().local_modes
 }
 
 impl Console {
@@ -37,6 +43,7 @@ impl Console {
         let mut command: Command = sandbox.program("/usr/bin/setsid");
         command.args(["--ctty", "--wait", env!("CARGO_BIN_EXE_llts")]).args(words).env("TERM", "vt100");
         command.stdin(inner(&pair.slave)).stdout(inner(&pair.slave)).stderr(inner(&pair.slave));
+        let before = modes(&pair.master);
         let child = command.start();
         drop(command);
         drop(pair.slave);
@@ -52,7 +59,7 @@ impl Console {
             }
         });
         let screen = vt100::Parser::new(33, 111, 0);
-        Self { outer, child, said, text: String::new(), screen }
+        Self { outer, before, child, said, text: String::new(), screen }
     }
 
     /// Waits until the command has printed this after the last such text.
@@ -193,10 +200,8 @@ fn the_screen_outlives_a_controller_and_leaves_the_terminal_as_it_was() {
     let sandbox = Sandbox::up(1);
     sandbox.ok("submit -- sleep 1000");
     let mut console = Console::of(&sandbox, &["top"]);
-    let before = rustix::termios::tcgetattr(&console.outer).unwrap();
     shows(&mut console, "sleep 1000");
-    let raw = rustix::termios::tcgetattr(&console.outer).unwrap();
-    assert_ne!(raw.local_modes, before.local_modes | raw.local_modes, "keys come one by one");
+    assert!(!modes(&console.outer).contains(console.before), "keys come one by one");
     crate::cli::sandbox::kill(sandbox.process("controller"));
     // An incident of the next controller, which finds the task with its agent.
     shows(&mut console, "the one before was not stopped");
@@ -206,6 +211,5 @@ fn the_screen_outlives_a_controller_and_leaves_the_terminal_as_it_was() {
     leaves(&mut console);
     // The modes come after the last bytes.
     assert_eq!(console.child.wait().unwrap().code(), Some(0));
-    let after = rustix::termios::tcgetattr(&console.outer).unwrap();
-    assert_eq!(after.local_modes, before.local_modes);
+    assert_eq!(modes(&console.outer), console.before);
 }

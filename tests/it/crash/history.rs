@@ -8,8 +8,8 @@ use crate::crash::killer::kill_and_see_another;
 use crate::crash::sandbox::eventually;
 use crate::crash::service::{Service, UNFINISHED};
 
-const TASKS: usize = 2_000;
-const KILLS: usize = 10;
+const TASKS: usize = 1_000;
+const KILLS: usize = 6;
 
 /// Every third task fails in its first round, and succeeds in the next.
 const TOOL: &str = "[ \"$__ROUND__\" -gt 0 ] || [ $((n % 3)) -ne 0 ]";
@@ -86,7 +86,7 @@ fn each_round_is_there_once(config: &str, are_kept: bool) {
 }
 
 #[test]
-fn each_round_of_2000_tasks_is_in_the_history_once() {
+fn each_round_of_1000_tasks_is_in_the_history_once() {
     each_round_is_there_once("", true);
 }
 

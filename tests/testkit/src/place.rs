@@ -149,9 +149,12 @@ impl Place {
         found
     }
 
-    /// The process whose command line ends so.
+    /// The process whose command line ends so, and not a child of it that is about to run another program.
     pub fn pid(&self, end: &str) -> Option<i32> {
-        self.processes().iter().find(|(_, line)| line.trim_end().ends_with(end)).map(|(pid, _)| *pid)
+        let mut found = self.processes();
+        found.retain(|(_, line)| line.trim_end().ends_with(end));
+        let is_found = |parent: i32| found.iter().any(|(pid, _)| *pid == parent);
+        found.iter().find(|(pid, _)| parent(*pid).is_some_and(|parent| !is_found(parent))).map(|(pid, _)| *pid)
     }
 
     /// The same, which must be there.
@@ -250,6 +253,13 @@ pub fn processes(folder: &Path) -> Vec<(i32, String)> {
         }
     }
     found
+}
+
+/// `None` when the process has ended.
+fn parent(pid: i32) -> Option<i32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in parentheses, may hold anything. The state follows, then the parent.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// The end of a text that may be long.
