@@ -99,8 +99,10 @@ pub fn refusal(allow: AllowCommands, caller: Caller, right: Right) -> Refusal {
 impl Message {
     /// Notes that its sender may see commands.
     pub fn reveal(&mut self) {
-        if let Self::Client(Request::TaskRows(_, wanted, _)) = self {
-            wanted.0.sees_commands = true;
+        match self {
+            Self::Client(Request::TaskRows(_, wanted, _)) => wanted.0.sees_commands = true,
+            Self::Client(Request::History(question)) => question.filter.sees_commands = true,
+            Self::Client(_) | Self::Agent(..) => {}
         }
     }
 

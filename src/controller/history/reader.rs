@@ -8,6 +8,7 @@ use std::collections::btree_map::{BTreeMap, Entry};
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 
+use rusqlite::functions::FunctionFlags;
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, params_from_iter};
 
@@ -61,6 +62,12 @@ impl Terms {
         for (column, text) in texts {
             terms.add(column, text.iter().map(String::as_str));
         }
+        if filter.is_last {
+            terms.sql += " AND is_last";
+        }
+        if filter.text.is_some() {
+            terms.sql += " AND finds(tool, command, given_id, line)";
+        }
         let outcomes: BTreeSet<_> = filter.outcomes.iter().copied().collect();
         terms.add("outcome", outcomes.into_iter().map(words::round_outcome));
         terms
@@ -81,6 +88,16 @@ impl Terms {
         let count: i64 = connection.query_row(&sql, params_from_iter(&self.values), |row| row.get(0))?;
         Ok(usize::try_from(count).unwrap_or_default())
     }
+}
+
+/// Lets a statement call [`RoundFilter::finds`]. The functions of SQLite know no other capital letters than those of ASCII.
+fn add_finds(connection: &Connection, filter: &RoundFilter) -> rusqlite::Result<()> {
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
+    let filter = filter.clone();
+    connection.create_scalar_function("finds", 4, flags, move |context| {
+        let text = |at| context.get_raw(at).as_str().map_err(|error| rusqlite::Error::UserFunctionError(error.into()));
+        Ok(filter.finds(text(0)?, text(1)?, text(2)?, text(3)?))
+    })
 }
 
 /// Places for this many values in a statement.
@@ -172,7 +189,14 @@ impl<'a> Reader<'a> {
         for (day, aside) in days.filter(|(day, _)| day.begin() < filter.until && *day >= Day::of(filter.since)) {
             self.damaged.extend(aside.into_iter().map(|path| (path, "was set aside".to_owned())));
             let found = tables::open_to_read(&self.folder.path_of(day));
-            self.allow(day, found.and_then(|found| found.as_ref().map_or(Ok(()), &mut each)))?;
+            let read = found.and_then(|found| match found {
+                Some(connection) => {
+                    add_finds(&connection, filter)?;
+                    each(&connection)
+                }
+                None => Ok(()),
+            });
+            self.allow(day, read)?;
         }
         Ok(())
     }

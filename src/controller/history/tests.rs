@@ -251,6 +251,35 @@ fn rounds_are_filtered_sorted_and_shown_in_pages() {
 }
 
 #[test]
+fn a_text_is_found_in_capitals_or_not_and_hidden_commands_cannot_be_guessed() {
+    let mut world = World::new();
+    let mut rounds = Vec::new();
+    let work =
+        [("convert", r#""__GIVEN_ID__":"ÜBUNG 7""#), ("Fetch", ""), ("", r#""__SHELL__":"echo Übung > /srv/hunter2""#)];
+    for (number, (tool, submitted)) in (1..).zip(work) {
+        let mut record = finished(DAY + number * 1_000_000, 1_000, "x", Outcome::Succeeded, number == 1);
+        record.tool = if tool.is_empty() { ToolName::command() } else { ToolName::new(tool).unwrap() };
+        record.submitted = submitted.into();
+        rounds.extend((0..=record.round.0).map(|round| (Round(round), record.clone())));
+    }
+    world.rounds(at(DAY), &rounds);
+    world.flush(at(DAY));
+    let found = |text: &str, is_last, sees_commands| {
+        let filter = RoundFilter { text: Some(text.to_owned()), is_last, sees_commands, ..all() };
+        let (total, ids) = world.list(filter, SortKey::Ended, PAGE);
+        assert_eq!(total, ids.len());
+        ids.into_iter().map(|id| (id.wall().micros() - START - DAY) / 1_000_000).collect::<Vec<_>>()
+    };
+    assert_eq!(found("übung", false, true), [3, 1, 1]);
+    assert_eq!(found("übung", true, true), [3, 1], "the first round of the first task had another one behind it");
+    assert_eq!((found("übung", true, false), found("hunter", true, false)), (vec![1], vec![]));
+    assert_eq!(
+        (found("fetch", true, false), found("hunter", true, true), found("x", true, true)),
+        (vec![2], vec![3], vec![])
+    );
+}
+
+#[test]
 fn a_start_tells_whether_the_one_before_was_stopped() {
     let mut world = World::new();
     for second in 0..2 {

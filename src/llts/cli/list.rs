@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use past::Forgotten;
 
-use super::rounds::{self, RoundsArgs};
+use super::rounds::RoundsArgs;
 use super::rows::{self, ColumnName, Columns, Row};
 use super::selection::Selection;
 use super::waiting;
@@ -258,8 +258,9 @@ fn summary(page: &Page) -> Vec<(anstyle::Style, String)> {
 
 /// For programs: the tasks of the service, followed by forgotten ones; or the rounds of a period.
 fn in_json(session: &mut Session, args: &ListArgs) -> Result<u8, Failure> {
-    if args.past.is_given() {
-        return rounds::list(session, &args.past, &args.selection, &args.state, args.offset, args.limit);
+    // A finished round never runs longer than usual.
+    if args.past.is_given() && !args.longer {
+        return past::print(session, args);
     }
     let client = session.client()?;
     let now = clock::now().wall;

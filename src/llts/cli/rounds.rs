@@ -1,19 +1,14 @@
-//! Finished rounds of the history for programs, and the period that a question about the history covers.
+//! The period that a question about the history covers, and the pages of its answer.
 
 use clap::Args;
-use serde_json::{Value, json};
 
-use super::selection::Selection;
 use api::wire::client::Listing;
 use api::wire::requests::history::{Found, SortKey};
-use api::wire::requests::{history, stats};
-use base::{ShownState, Wall};
+use api::wire::requests::stats;
+use base::Wall;
 use llts_client::{Client, ClientError};
-use proc::clock;
-use term::connect::READING_MAX;
 use term::exit::Failure;
-use term::output::{note, to_value};
-use term::session::Session;
+use term::output::note;
 use term::states::one_of;
 use term::when;
 use term::when::Past;
@@ -77,28 +72,6 @@ impl RoundsArgs {
     pub(super) const fn is_given(&self) -> bool {
         self.period.is_given() || self.sort.is_some() || self.tool.is_some() || self.agent.is_some()
     }
-}
-
-/// Lists finished rounds, for programs.
-pub(super) fn list(
-    session: &mut Session,
-    args: &RoundsArgs,
-    selection: &Selection,
-    states: &[ShownState],
-    offset: u64,
-    limit: u64,
-) -> Result<u8, Failure> {
-    let (since, until) = args.period.bounds(clock::now().wall);
-    let mut filter = selection.rounds(since, until, states)?;
-    (filter.tool, filter.agent) = (args.tool.clone(), args.agent.clone());
-    let sort = args.sort.unwrap_or(SortKey::Ended);
-    let ask = |offset, limit| history::rounds(&filter, sort, args.reverse, offset, limit);
-    let Listing { total, rows } = pages(&session.client()?, offset, limit, |client, offset, limit| {
-        client.ask_patiently(&ask(offset, limit), READING_MAX)
-    })?;
-    let rounds: Vec<Value> = rows.iter().map(|round| to_value(round.fields())).collect();
-    session.out.value(&json!({ "total": total, "rounds": rounds }));
-    Ok(0)
 }
 
 /// At most this many rows, page by page. Reports damage to the history.

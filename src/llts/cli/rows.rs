@@ -125,11 +125,6 @@ impl Row {
         }
     }
 
-    /// Whether the visible parts contain a text, which is in lower case.
-    pub(super) fn says(&self, text: &str) -> bool {
-        [&self.what, &self.why, &self.given_id].into_iter().any(|own| own.to_lowercase().contains(text))
-    }
-
     /// The given id, or else its command or tool.
     fn name(&self) -> &str {
         if self.given_id.is_empty() { &self.what } else { &self.given_id }

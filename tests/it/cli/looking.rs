@@ -68,6 +68,12 @@ fn a_forgotten_task_stays_in_the_table_and_is_shown_by_its_history() {
     assert_eq!(forgotten("--limit 1 --offset 2"), (3.into(), true));
     assert_eq!(forgotten("--state ok --limit 2"), (3.into(), false));
     assert_eq!(forgotten("--limit 1"), (2.into(), false), "the history is not read for the first page");
+    let rounds = |line: &str| sandbox.ok(&format!("list --since 1h --output json {line}")).json()["total"].clone();
+    assert_eq!(
+        (forgotten("--text FILM").0, forgotten("--text true").0, rounds("--text odd")),
+        (1.into(), 3.into(), 0.into())
+    );
+    assert_eq!((rounds(""), rounds("--text Film"), rounds("--longer")), (3.into(), 1.into(), 0.into()));
     let last = |line: &str| sandbox.ok(line).out.lines().last().unwrap_or_default().to_owned();
     assert_eq!(last("list --limit 2"), "2 of 3 tasks; --offset 2 shows the next");
     assert_eq!(last("list --limit 1 --offset 1"), "2 to 2 of 3 tasks; --offset 2 shows the next");

@@ -12,6 +12,7 @@ use base::code::{Code, Refusal};
 use base::{IncidentKind, RoundOutcome, TaskId, Wall};
 
 use answer::decode;
+use answer::has_command;
 pub use answer::{Found, GroupRow, GroupSummary, HistoryAnswer, HistoryPage, IncidentRow, RoundRow};
 pub(in crate::wire) use answer::{hide_commands, write, write_incident};
 
@@ -101,14 +102,42 @@ pub struct RoundFilter {
     pub task: Option<TaskId>,
     /// The letters at the end of its id.
     pub letters: Option<[u8; TaskId::SUFFIX_LEN]>,
+    /// A text, in lower case, that the given id, the work, or the line about its end must contain.
+    pub text: Option<String>,
+    /// Only rounds that no other one was to follow.
+    pub is_last: bool,
+    /// Whether the work and the end of commands are searched, too: a sender without the right to see them must not be able to
+    /// guess them.
+    pub sees_commands: bool,
 }
 
 impl RoundFilter {
     /// The rounds that ended within a time.
     #[must_use]
     pub const fn between(since: Wall, until: Wall) -> Self {
-        let outcomes = Vec::new();
-        Self { since, until, outcomes, tool: None, job: None, agent: None, given_id: None, task: None, letters: None }
+        Self {
+            since,
+            until,
+            outcomes: Vec::new(),
+            tool: None,
+            job: None,
+            agent: None,
+            given_id: None,
+            task: None,
+            letters: None,
+            text: None,
+            is_last: false,
+            sees_commands: false,
+        }
+    }
+
+    /// Whether a round with these fields contains the text.
+    #[must_use]
+    pub fn finds(&self, tool: &str, command: &str, given_id: &str, line: &str) -> bool {
+        let Some(text) = &self.text else { return true };
+        let has = |part: &str| part.to_lowercase().contains(text.as_str());
+        let work = if command.is_empty() { tool } else { command };
+        has(given_id) || ((self.sees_commands || !has_command(tool)) && (has(work) || has(line)))
     }
 }
 
@@ -227,6 +256,9 @@ impl Reader<'_> {
             given_id: text(words::GIVEN_ID)?,
             task,
             letters: self.letters()?,
+            text: field(&self.fields, words::TEXT, "a text", |value| value.as_text().map(str::to_lowercase))?,
+            is_last: truth(&self.fields, words::IS_LAST)?.unwrap_or_default(),
+            sees_commands: false,
         };
         Ok(Request::History(Box::new(Question { filter, what })))
     }
@@ -285,9 +317,13 @@ fn filtered<A>(ask: Ask<A>, filter: &RoundFilter, offset: u64, limit: u64) -> As
         (words::JOB, &filter.job),
         (words::AGENT_ID, &filter.agent),
         (words::GIVEN_ID, &filter.given_id),
+        (words::TEXT, &filter.text),
     ];
     for (name, text) in texts {
         ask = text.iter().fold(ask, |ask, text| ask.with(name, text.as_str()));
+    }
+    if filter.is_last {
+        ask = ask.with(words::IS_LAST, true);
     }
     let letters = filter.letters.as_ref().and_then(|letters| std::str::from_utf8(letters).ok());
     ask = letters.into_iter().fold(ask, |ask, letters| ask.with(words::LETTERS, letters));

@@ -5,16 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::{ListArgs, UNASKED};
-use crate::cli::rows::Row;
-use api::wire::client::Selector;
+use crate::cli::rounds::pages;
+use api::wire::client::{Listing, Selector};
 use api::wire::requests::history;
-use api::wire::requests::history::RoundRow;
+use api::wire::requests::history::{RoundRow, SortKey};
 use api::wire::requests::rows::{RowsAsk, rows as live_rows};
 use base::{Phase, Wall, words};
 use llts_client::{Client, ClientError};
+use proc::clock;
 use term::connect::READING_MAX;
 use term::exit::Failure;
 use term::output::to_value;
+use term::session::Session;
 
 /// Rounds per request.
 const PAGE: u64 = 1_000;
@@ -22,8 +24,7 @@ const PAGE: u64 = 1_000;
 /// Rounds that are read to count the tasks, even if a page needs fewer.
 const COUNTED: u64 = 500;
 
-/// Maximum number of rounds that are read to fill a page: a retried task has several rounds, and a text filter matches
-/// few.
+/// Maximum number of rounds that are read to fill a page: the service may still have the tasks of many of them.
 const LOOKED_AT: u64 = 20_000;
 
 /// Tasks that only the history has.
@@ -51,7 +52,7 @@ pub(super) fn rounds(
     let since = if args.past.period.is_given() { since } else { now.before(UNASKED) };
     let Some(mut filter) = args.selection.past(since, until, &states) else { return nothing };
     (filter.tool, filter.agent) = (args.past.tool.clone(), args.past.agent.clone());
-    let text = args.text.as_deref().map(str::to_lowercase);
+    (filter.text, filter.is_last) = (args.text.clone(), true);
     let mut last: BTreeMap<String, RoundRow> = BTreeMap::new();
     let mut found: Vec<String> = Vec::new();
     let (mut offset, mut is_cut) = (0, true);
@@ -66,8 +67,7 @@ pub(super) fn rounds(
         offset += page.rows.len() as u64;
         let is_end = page.rows.is_empty() || offset >= page.total;
         for round in page.rows {
-            let row = Row::of_round(&round, now);
-            if !round.is_last() || live.contains(round.task()) || text.as_deref().is_some_and(|text| !row.says(text)) {
+            if live.contains(round.task()) {
                 continue;
             }
             let id = round.task().to_owned();
@@ -90,6 +90,22 @@ pub(super) fn rounds(
     found.truncate(usize::try_from(len_max).unwrap_or(usize::MAX));
     let rounds = found.iter().filter_map(|id| last.remove(id)).collect();
     Ok(Forgotten { rounds, count, is_cut })
+}
+
+/// Prints the finished rounds of a period, for programs.
+pub(super) fn print(session: &mut Session, args: &ListArgs) -> Result<u8, Failure> {
+    let past = &args.past;
+    let (since, until) = past.period.bounds(clock::now().wall);
+    let mut filter = args.selection.rounds(since, until, &args.state)?;
+    (filter.tool, filter.agent, filter.text) = (past.tool.clone(), past.agent.clone(), args.text.clone());
+    let sort = past.sort.unwrap_or(SortKey::Ended);
+    let ask = |offset, limit| history::rounds(&filter, sort, past.reverse, offset, limit);
+    let Listing { total, rows } = pages(&session.client()?, args.offset, args.limit, |client, offset, limit| {
+        client.ask_patiently(&ask(offset, limit), READING_MAX)
+    })?;
+    let rounds: Vec<Value> = rows.iter().map(|round| to_value(round.fields())).collect();
+    session.out.value(&json!({ "total": total, "rounds": rounds }));
+    Ok(0)
 }
 
 /// A forgotten task for programs: the fields of its last round in the history.

@@ -44,11 +44,15 @@ pub struct GroupSummary {
     pub waited: [Duration; 3],
 }
 
+/// Whether a round had a command. The other built-in operation may have inputs for a shell.
+pub(super) fn has_command(tool: &str) -> bool {
+    ToolName::new(tool).is_err()
+}
+
 /// Removes the texts of commands, and the last lines of their outputs.
 pub(in crate::wire) fn hide_commands(answer: &mut HistoryAnswer) {
     let HistoryPage::Rounds(rounds) = &mut answer.found else { return };
-    // The other built-in operation may have inputs for a shell.
-    for round in rounds.iter_mut().filter(|round| ToolName::new(&round.tool).is_err()) {
+    for round in rounds.iter_mut().filter(|round| has_command(&round.tool)) {
         (round.command, round.line) = (Cow::Borrowed(""), Cow::Borrowed(""));
     }
 }
