@@ -18,6 +18,14 @@ pub struct PortHolder {
     folder: Option<PathBuf>,
 }
 
+impl PortHolder {
+    /// Whether it is a part of the service in this home.
+    #[must_use]
+    pub fn is_of(&self, home: &Path) -> bool {
+        self.name == "llts" && self.folder.as_deref() == Some(home)
+    }
+}
+
 impl fmt::Display for PortHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.folder {
@@ -75,6 +83,13 @@ mod tests {
         assert_eq!(of(port).unwrap().pid, std::process::id());
         drop(listener);
         assert_eq!(of(port), None);
+    }
+
+    #[test]
+    fn a_part_of_a_service_is_known_by_its_home() {
+        let holder = |name: &str| PortHolder { pid: 7, name: name.into(), folder: Some("/srv/x".into()) };
+        let is_of = |name, home| holder(name).is_of(Path::new(home));
+        assert!(is_of("llts", "/srv/x") && !is_of("llts", "/srv/y") && !is_of("nginx", "/srv/x"));
     }
 
     #[test]

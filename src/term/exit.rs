@@ -5,6 +5,8 @@ use api::wire::client::{ReplyError, TaskView};
 use base::{ExitCode, Outcome, in_quotes, words};
 use llts_client::{ClientError, NamedError};
 
+use crate::times;
+
 /// The command has failed.
 pub const FAILED: u8 = 1;
 /// The command line is wrong.
@@ -98,19 +100,19 @@ pub fn of_task(task: &TaskView) -> (u8, Option<String>) {
     let out_of_time = [Outcome::TimedOut, Outcome::Expired].map(words::outcome);
     if let Some(outcome) = task.outcome().filter(|outcome| out_of_time.contains(outcome)) {
         // This comes first, however run.sh reacted to the signals that ended it, and whether or not it ran at all.
-        let reason = task.reason().unwrap_or("its time limit has passed");
+        let reason = reason(task).unwrap_or_else(|| "its time limit has passed".to_owned());
         return (TIMED_OUT, Some(format!("{}: {outcome}: {reason}", task.id())));
     }
     let Some(ExitCode(code)) = task.exit_code() else {
         let outcome = task.outcome().unwrap_or("FINISHED");
-        let reason = task.reason().unwrap_or("it never ran");
+        let reason = reason(task).unwrap_or_else(|| "it never ran".to_owned());
         return (FAILED, Some(format!("{}: {outcome}: {reason}", task.id())));
     };
     if let Ok(code) = u8::try_from(code) {
         return of_exit(task, code);
     }
     if let Some(signal) = code.checked_neg().and_then(|signal| u8::try_from(signal).ok()).filter(|n| *n <= 64) {
-        let by = task.reason().map(|reason| format!(": {reason}")).unwrap_or_default();
+        let by = reason(task).map(|reason| format!(": {reason}")).unwrap_or_default();
         return (128 + signal, Some(format!("{}: ended by signal {signal}{by}", task.id())));
     }
     let usual = match ExitCode(code) {
@@ -120,8 +122,12 @@ pub fn of_task(task: &TaskView) -> (u8, Option<String>) {
         ExitCode::PREPARE_FAILED => "it could not be prepared",
         _ => "it ended with an exit code that no process can have",
     };
-    let reason = task.reason().unwrap_or(usual);
+    let reason = reason(task).unwrap_or_else(|| usual.to_owned());
     (FAILED, Some(format!("{}: {reason} ({code})", task.id())))
+}
+
+fn reason(task: &TaskView) -> Option<String> {
+    task.reason().map(times::readable)
 }
 
 /// The exit code of a task whose run.sh exited. A run.sh that was ended, or wrote to stderr against the policy, may
@@ -129,7 +135,7 @@ pub fn of_task(task: &TaskView) -> (u8, Option<String>) {
 fn of_exit(task: &TaskView, code: u8) -> (u8, Option<String>) {
     let (outcome, succeeded) = (task.outcome().unwrap_or_default(), words::outcome(Outcome::Succeeded));
     let unlike = code == 0 && !outcome.is_empty() && outcome != succeeded;
-    let sentence = match task.reason() {
+    let sentence = match reason(task) {
         Some(reason) => Some(format!("{}: {outcome}: {reason}", task.id())),
         None if unlike => Some(format!("{}: {outcome}, although run.sh exited with 0", task.id())),
         None => None,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::{Timestamp, tz::TimeZone};
 
-use base::{UNTIL_OPENED, Wall};
+use base::{Policy, UNTIL_OPENED, Wall};
 
 /// A moment in the time zone of the reader: `2026-01-31 12:00:00`.
 pub fn local(wall: Wall) -> String {
@@ -37,9 +37,25 @@ pub fn rfc3339(wall: Wall) -> String {
     timestamp(wall).to_string()
 }
 
-/// A text from the controller with local times instead of unix seconds: `2026-01-31 12:00:00.250`.
+/// A text from the controller with local times instead of unix seconds, `2026-01-31 12:00:00.250`, and with options of the
+/// command line instead of the fields that they set, `--max-fails`.
 pub fn readable(text: &str) -> String {
-    with_moments(&text.replace("unix time ", ""), |wall| formatted(wall, "%Y-%m-%d %H:%M:%S%.3f"))
+    let text = text.replace("unix time ", "");
+    with_moments(&with_options(&text), |wall| formatted(wall, "%Y-%m-%d %H:%M:%S%.3f"))
+}
+
+fn with_options(text: &str) -> String {
+    let is_option = |name: &str| name == "AFTER" || Policy::FIELDS.iter().any(|field| field.name == name);
+    let word = |word: &str| {
+        let field = word.trim_matches(|letter: char| !letter.is_ascii_alphabetic() && letter != '_');
+        match field.strip_prefix("__").and_then(|name| name.strip_suffix("__")) {
+            Some(name) if is_option(name) => {
+                word.replacen(field, &format!("--{}", name.to_ascii_lowercase().replace('_', "-")), 1)
+            }
+            _ => word.to_owned(),
+        }
+    };
+    text.split_inclusive(char::is_whitespace).map(word).collect()
 }
 
 /// A text from the controller with moments for programs instead of unix seconds.
@@ -133,6 +149,16 @@ mod tests {
         assert_eq!([7_200_000, 259_200_000].map(shown), ["2 h", "3 d"]);
         let at = |seconds: u64| Wall::from_micros(seconds * 1_000_000);
         assert_eq!([ago(at(500), at(500)), ago(at(500), at(320)), ago(at(3), at(1))], ["now", "3 min ago", "2 s ago"]);
+    }
+
+    #[test]
+    fn fields_of_a_policy_are_shown_as_options() {
+        assert_eq!(
+            readable("2 runs failed (__TIMEOUT__); __MAX_FAILS__ allows 1"),
+            "2 runs failed (--timeout); --max-fails allows 1"
+        );
+        assert_eq!(readable("the term x of __AFTER__ fails"), "the term x of --after fails");
+        assert_eq!(readable("MAX_FAILS of __ODD__ and __x__\n"), "MAX_FAILS of __ODD__ and __x__\n");
     }
 
     #[test]

@@ -121,8 +121,18 @@ pub(super) fn open_to_read(path: &Path) -> Result<Option<Connection>, FileError>
     }
     // A connection that cannot write leaves the files beside it behind.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags)?;
-    Ok(if has_tables(&connection)? { Some(connection) } else { None })
+    let open = |is_alone: bool| -> Result<Option<Connection>, FileError> {
+        let connection = Connection::open_with_flags(path, flags)?;
+        if is_alone {
+            connection.pragma_update(None, "locking_mode", "exclusive")?;
+        }
+        Ok(if has_tables(&connection)? { Some(connection) } else { None })
+    };
+    match open(false) {
+        // A full disk has no room for the file that readers and the writer share. A reader that is alone needs none.
+        Err(FileError::Unusable(why)) => open(true).map_err(|_| FileError::Unusable(why)),
+        opened => opened,
+    }
 }
 
 /// Whether there is such a file. A FIFO without a writer would never be opened.

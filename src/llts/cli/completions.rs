@@ -4,7 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
-use clap::{Arg, CommandFactory as _, Parser as _};
+use clap::{Arg, CommandFactory as _, Parser as _, ValueHint};
 use clap_complete::env::Shells;
 use clap_complete::{ArgValueCompleter, CompleteEnv, CompletionCandidate};
 
@@ -48,9 +48,11 @@ pub(super) fn run(out: &mut Output, args: &CompletionsArgs) -> Result<u8, Failur
 
 /// Answers a shell that started this process for completions. Returns whether one did.
 pub(super) fn answer() -> bool {
-    let words = std::env::args_os();
     let here = std::env::current_dir().ok();
-    let asked = CompleteEnv::with_factory(command).var(VARIABLE).try_complete(words, here.as_deref());
+    // The script puts a `--` before the words of the line.
+    let has_command = std::env::args_os().skip(2).any(|word| word == "--");
+    let factory = if has_command { words_of_a_command } else { command };
+    let asked = CompleteEnv::with_factory(factory).var(VARIABLE).try_complete(std::env::args_os(), here.as_deref());
     // A user at the prompt cannot fix a wrong request of the shell, so it is not reported.
     asked.unwrap_or(true)
 }
@@ -59,6 +61,11 @@ fn command() -> clap::Command {
     let mut command = Arguments::command();
     command.build();
     with_names(command)
+}
+
+/// In place of all verbs, where a command stands behind `--`: its words may be files, and the engine of completions offers nothing there.
+fn words_of_a_command() -> clap::Command {
+    clap::Command::new("llts").arg(Arg::new("words").num_args(0..).value_hint(ValueHint::AnyPath))
 }
 
 /// Offers names for the arguments that are names of things of a service, or words of this program.

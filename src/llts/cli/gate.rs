@@ -12,7 +12,7 @@ use base::{Pace, UNTIL_OPENED, Wall};
 use llts_client::Client;
 use proc::clock;
 use term::exit::Failure;
-use term::output::to_value;
+use term::output::{note, to_value};
 use term::session::Session;
 use term::table::{Column, Give, Omit, Table};
 use term::when::Moment;
@@ -123,8 +123,17 @@ pub(super) fn run(session: &mut Session, args: &GateArgs) -> Result<u8, Failure>
 /// Opens a gate.
 pub(super) fn open(session: &mut Session, name: &str) -> Result<u8, Failure> {
     let client = session.client()?;
+    warn_of_new(&client, name)?;
     set_open(&client, name)?;
     show(session, &client, name)
+}
+
+/// A misspelt name makes a gate that keeps nothing.
+fn warn_of_new(client: &Client, name: &str) -> Result<(), Failure> {
+    if !client.ask(&gate::gates())?.rows.iter().any(|gate| gate.name() == name) {
+        note(&format!("{name:?} is a new gate: no task has named it yet"));
+    }
+    Ok(())
 }
 
 pub(super) fn set_open(client: &Client, name: &str) -> Result<(), Failure> {
@@ -133,6 +142,7 @@ pub(super) fn set_open(client: &Client, name: &str) -> Result<(), Failure> {
 
 /// Closes a gate.
 pub(super) fn close(session: &mut Session, args: &CloseArgs) -> Result<u8, Failure> {
+    warn_of_new(&session.client()?, &args.name.name)?;
     let client = set_closed(session, args)?;
     show(session, &client, &args.name.name)
 }

@@ -58,9 +58,9 @@ pub(super) struct ListArgs {
     /// Cut no cell to the width of the terminal
     #[arg(long, help_heading = "Table")]
     no_trunc: bool,
-    /// Maximum number of tasks
-    #[arg(long, value_name = "N", default_value_t = 50)]
-    limit: u64,
+    /// Maximum number of tasks [default: as many as the screen has room for; 50 on a pipe]
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
     /// Number of tasks to skip
     #[arg(long, value_name = "N", default_value_t = 0)]
     offset: u64,
@@ -98,14 +98,14 @@ pub(super) fn run(session: &mut Session, args: &ListArgs) -> Result<u8, Failure>
         return in_json(session, args);
     }
     let client = session.client()?;
-    let page = page(&client, args, args.limit)?;
     let look = session.out.look();
+    let page = page(&client, args, args.limit(session.out.rows()))?;
     if look.is_terminal {
         session.out.screen(&screen(&page, args, look));
         return Ok(0);
     }
     if args.columns.is_empty() && !args.wide {
-        session.out.table(&rows::plain_table(&page.rows, !args.no_trunc));
+        session.out.table(&rows::plain_table(&page.rows));
         if let Some(next) = page.next() {
             session.out.line(format_args!("{}; --offset {next} shows the next", page.shown()));
         }
@@ -118,10 +118,16 @@ pub(super) fn run(session: &mut Session, args: &ListArgs) -> Result<u8, Failure>
 impl ListArgs {
     fn columns(&self) -> Columns {
         match (self.columns.as_slice(), self.wide) {
-            ([], false) => Columns::Usual,
+            ([], false) => self.past.sort.map_or(Columns::Usual, Columns::SortedBy),
             ([], true) => Columns::All,
             (names, _) => Columns::Named(names.to_vec()),
         }
+    }
+
+    /// `screen`: the lines of the terminal. The head, the lines below the table and the next prompt take six.
+    fn limit(&self, screen: Option<usize>) -> u64 {
+        let fits = |lines: usize| (lines.saturating_sub(6) as u64).clamp(10, LIMIT);
+        self.limit.unwrap_or_else(|| screen.map_or(LIMIT, fits))
     }
 
     fn order(&self) -> Order {
@@ -263,13 +269,13 @@ fn in_json(session: &mut Session, args: &ListArgs) -> Result<u8, Failure> {
         return past::print(session, args);
     }
     let client = session.client()?;
-    let now = clock::now().wall;
-    let end = args.offset.saturating_add(args.limit);
+    let (now, limit) = (clock::now().wall, args.limit(None));
+    let end = args.offset.saturating_add(limit);
     let (known, mut tasks): (u64, Vec<Value>) = if args.is_narrowed() {
         let found = args.selection.rows(&client, &args.asked(now), end)?;
         (found.total, found.rows.iter().skip(size(args.offset)).map(|task| to_value(task.fields())).collect())
     } else {
-        let Listing { total, rows } = args.selection.list(&client, args.offset, args.limit)?;
+        let Listing { total, rows } = args.selection.list(&client, args.offset, limit)?;
         (total, rows.iter().map(|task| to_value(task.fields())).collect())
     };
     let mut total = known;
@@ -280,7 +286,7 @@ fn in_json(session: &mut Session, args: &ListArgs) -> Result<u8, Failure> {
         let past = past::rounds(&client, args, &live, now, (end - known).saturating_add(1))?;
         total += past.count;
         let skipped = size(args.offset.saturating_sub(known));
-        let left = size(args.limit).saturating_sub(tasks.len());
+        let left = size(limit).saturating_sub(tasks.len());
         tasks.extend(past.rounds.iter().skip(skipped).take(left).map(past::value));
     }
     session.out.value(&json!({ "total": total, "tasks": tasks }));
@@ -290,6 +296,9 @@ fn in_json(session: &mut Session, args: &ListArgs) -> Result<u8, Failure> {
 fn size(count: u64) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
 }
+
+/// Maximum number of tasks that are shown unasked.
+const LIMIT: u64 = 50;
 
 /// Older rows of the history are read only on request: reading all of it may take seconds.
 const UNASKED: Duration = Duration::from_secs(86_400);

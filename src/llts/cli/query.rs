@@ -79,9 +79,9 @@ fn rounds<'a>(past: impl Iterator<Item = (u32, &'a TaskView)>) -> Table {
         let exit = task.exit_code().map(|code| code.to_string()).unwrap_or_default();
         let ran = task.run_at().zip(task.ended_at()).map(|(start, end)| times::duration(end.since(start)));
         let over = task.round_ended_at().map(times::local).unwrap_or_default();
-        let (agent, reason) = (task.agent().unwrap_or_default(), task.reason().unwrap_or_default());
+        let (agent, reason) = (task.agent().unwrap_or_default(), times::readable(task.reason().unwrap_or_default()));
         let ran = ran.unwrap_or_default();
-        table.row([&round.to_string(), task.round_end(), &exit, &ran, &over, agent, reason]);
+        table.row([&round.to_string(), task.round_end(), &exit, &ran, &over, agent, &reason]);
     }
     table
 }

@@ -10,8 +10,8 @@ use term::session::Session;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The supervisor becomes this program, under the same process id. Then the controller is replaced: clients wait a few milliseconds. \
-Each agent is replaced as soon as it has no task; until then it works for the new controller.
+The controller becomes this program first: clients wait a few milliseconds. When it has served for three seconds, the supervisor \
+follows. Each agent is replaced as soon as it has no task; until then it works for the new controller.
 Run it with the new version of llts, wherever that lies.")]
 pub(super) struct RestartArgs {
     /// Wait until every agent is new, which takes as long as its present task

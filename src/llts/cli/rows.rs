@@ -237,6 +237,8 @@ pub(super) fn column(text: &str) -> Result<ColumnName, String> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Columns {
     Usual,
+    /// The usual ones, and the one of the order.
+    SortedBy(SortKey),
     All,
     Named(Vec<ColumnName>),
 }
@@ -245,6 +247,11 @@ pub(super) enum Columns {
 pub(super) fn table(rows: &[Row], columns: &Columns, now: Wall) -> Table {
     let shown: Vec<(&Shown, Column)> = match columns {
         Columns::Usual => SHOWN.iter().filter(|shown| shown.is_usual).map(|shown| (shown, shown.column)).collect(),
+        Columns::SortedBy(key) => {
+            let of_order = SHOWN.iter().filter(|shown| shown.is_usual || shown.name == key.word());
+            let column = |shown: &Shown| if shown.name == key.word() { shown.column.wanted() } else { shown.column };
+            of_order.map(|shown| (shown, column(shown))).collect()
+        }
         Columns::All => SHOWN.iter().map(|shown| (shown, shown.column.wanted())).collect(),
         Columns::Named(names) => {
             let named = names.iter().filter_map(|name| SHOWN.iter().find(|shown| shown.name == name.0));
@@ -260,18 +267,17 @@ pub(super) fn table(rows: &[Row], columns: &Columns, now: Wall) -> Table {
 }
 
 /// The table of rows for programs: whole ids, the words of the wire, and always the same columns.
-pub(super) fn plain_table(rows: &[Row], is_cut: bool) -> Table {
+pub(super) fn plain_table(rows: &[Row]) -> Table {
     let head = ["TASK", "TOOL", "STATUS", "OUTCOME", "EXIT", "ROUND", "RAN", "SUBMITTED", "AGENT", "REASON"];
     let mut table = Table::new(&head);
     for row in rows {
         let exit = row.exit.map(|code| code.to_string()).unwrap_or_default();
         let ran = row.ran.map(times::duration).unwrap_or_default();
         let submitted = row.submitted_at.map(times::local).unwrap_or_default();
-        let what = if is_cut { base::middle(&row.what, 40) } else { row.what.clone() };
         let round = row.round.to_string();
         table.row([
             &row.id,
-            &what,
+            &row.what,
             &row.status,
             &row.outcome,
             &exit,
@@ -345,7 +351,7 @@ mod tests {
 
     #[test]
     fn a_program_finds_the_same_columns_whatever_is_in_them() {
-        let table = plain_table(&rows()[..1], true).show(Look::default());
+        let table = plain_table(&rows()[..1]).show(Look::default());
         let mut lines = table.lines();
         let head: Vec<_> = lines.next().unwrap().split_whitespace().collect();
         assert_eq!(head[..4], ["TASK", "TOOL", "STATUS", "OUTCOME"]);

@@ -148,7 +148,7 @@ fn interrupted(client: &Client, chosen: &[Chosen]) -> Failure {
     let open = chosen.iter().filter(is_open).count();
     match chosen.len() {
         1 => left("the task goes on"),
-        all => left(&format!("{open} of {all} still run")),
+        all => left(&format!("{open} of {all} have not ended")),
     }
 }
 

@@ -1,8 +1,10 @@
 //! The screens for people: short ids, the table of tasks, one task, and the whole service.
 
+use std::fs;
+
 use serde_json::json;
 
-use crate::cli::sandbox::{Sandbox, eventually};
+use crate::cli::sandbox::{Sandbox, Start as _, eventually};
 
 fn short(id: &str) -> &str {
     id.rsplit_once('_').map_or(id, |(_, letters)| letters)
@@ -78,6 +80,25 @@ fn a_forgotten_task_stays_in_the_table_and_is_shown_by_its_history() {
     assert_eq!(last("list --limit 2"), "2 of 3 tasks; --offset 2 shows the next");
     assert_eq!(last("list --limit 1 --offset 1"), "2 to 2 of 3 tasks; --offset 2 shows the next");
     assert_eq!(last("list --limit 1"), "1 of 2 known tasks; --offset 1 shows the next");
+}
+
+/// The words of a command may be files, which the engine of completions does not offer behind `--`.
+#[test]
+fn a_shell_is_offered_files_for_the_words_of_a_command() {
+    let sandbox = Sandbox::new();
+    fs::write(sandbox.path("basket"), "").expect("written");
+    let offered = |line: &str| {
+        let index = line.split_whitespace().count();
+        let mut command = sandbox.command(&format!("-- llts {line}"));
+        command.env("LLTS_COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", index.to_string()).env("_CLAP_IFS", "\n");
+        command.env("_CLAP_COMPLETE_COMP_TYPE", "9").env("_CLAP_COMPLETE_SPACE", "true");
+        command.said().out
+    };
+    for line in ["run -- ls bas", "map -- bas", "submit -- ls -l -- bas", "map -a bas"] {
+        assert_eq!(offered(line), "basket", "{line}");
+    }
+    assert_eq!(offered("run bas"), "");
+    assert_eq!(offered("list --state fai"), "failed");
 }
 
 #[test]

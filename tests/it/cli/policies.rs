@@ -62,9 +62,9 @@ fn a_task_that_fails_is_run_again_and_its_rounds_are_shown() {
 
     let said = sandbox.llts("run flaky --max-fails 1");
     assert_eq!((said.code, said.out.as_str()), (Some(1), "round 1\n"));
-    says(&said, &["FAILED: 2 runs failed; __MAX_FAILS__ allows 1"]);
-    says(&sandbox.ok("list last"), &["2 runs failed; __MAX_FAILS__ allows 1"]);
-    assert_eq!(why(&sandbox, "last"), "it ended as FAILED: 2 runs failed; __MAX_FAILS__ allows 1");
+    says(&said, &["FAILED: 2 runs failed; --max-fails allows 1"]);
+    says(&sandbox.ok("list last"), &["2 runs failed; --max-fails allows 1"]);
+    assert_eq!(why(&sandbox, "last"), "it ended as FAILED: 2 runs failed; --max-fails allows 1");
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn stderr_is_a_failure_where_the_submitter_says_so() {
     assert_eq!(sandbox.ok("query last --output wire").json()["__EXCLUSIVE__"], true);
     let said = sandbox.llts("run warns --fail-on-stderr");
     assert_eq!((said.code, said.out.as_str()), (Some(1), ""));
-    says(&said, &["careful\nllts: TASK_", "FAILED: it wrote to stderr (__FAIL_ON_STDERR__)"]);
+    says(&said, &["careful\nllts: TASK_", "FAILED: it wrote to stderr (--fail-on-stderr)"]);
     assert_eq!(sandbox.llts("wait last").code, Some(1));
 }
 
@@ -97,7 +97,7 @@ fn stderr_is_a_failure_where_the_submitter_says_so() {
 fn a_run_that_takes_too_long_is_gone_before_the_next_one() {
     let sandbox = Sandbox::serving(2, &[("stubborn", STUBBORN)]);
     let said = sandbox.llts("run stubborn --timeout 8 --max-timeouts 1").ended(124);
-    says(&said, &["2 runs took longer than 8 s (__TIMEOUT__); __MAX_TIMEOUTS__ allows 1"]);
+    says(&said, &["2 runs took longer than 8 s (--timeout); --max-timeouts allows 1"]);
     assert!(sandbox.path("escaped.1").exists(), "the second round was one too: {:?}", names(&sandbox.path(".")));
     assert!(!sandbox.path("overlap").exists(), "a process of round 0 was alive in round 1");
     let task = task(&sandbox, "last");
@@ -201,7 +201,7 @@ fn a_task_starts_and_ends_in_its_time() {
     let sandbox = Sandbox::serving(1, &[("patient", PATIENT), ("ok", OK)]);
     let id = submitted(&sandbox, "ok --start-after +10m");
     let sentence = why(&sandbox, &id);
-    assert!(sentence.ends_with(": its submitter set that time (__START_AFTER__)"), "{sentence}");
+    assert!(sentence.ends_with(": its submitter set that time (--start-after)"), "{sentence}");
     sandbox.ok("run ok --start-after +0.2");
     let said = sandbox.llts("run patient --end-before +10").ended(124);
     says(&said, &["EXPIRED: the task had reached its end-before time"]);

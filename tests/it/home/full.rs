@@ -170,6 +170,30 @@ fn a_full_store_refuses_inputs_and_keeps_the_result_of_a_task_without_its_files(
     eventually("there is room", || machines.try_submit("--in medium", "true").code == Some(0));
 }
 
+/// Whoever reads a file of the history needs files beside it, unless nobody else has it open.
+#[test]
+fn the_history_can_be_read_on_a_full_disk() {
+    let user = User::new();
+    let Some(disk) = Small::of(&user.path("full"), "6m") else {
+        return println!("skipped: this user may not mount a tmpfs");
+    };
+    user.ok("full", "--home h up 1");
+    let is_closed = |names: &[PathBuf]| names.len() == 1 && names[0].extension().is_some_and(|end| end == "sqlite");
+    eventually("its writer has closed it", || is_closed(&user.all_below("full/h/state/history")));
+    let mut fill = fs::File::create(disk.0.join("fill")).expect("made");
+    while fill.write_all(&[0; 4096]).is_ok() {}
+    for _ in 0..2 {
+        let incidents = user.ok("full", "--home h incidents").out;
+        assert!(incidents.contains("the controller has started"), "{incidents}");
+    }
+    drop(fill);
+    fs::remove_file(disk.0.join("fill")).expect("removed");
+    user.ok("full", "--home h run -- true");
+    let ended = || user.ok("full", "--home h list --since 1h --output wire").json()["total"].clone();
+    eventually("the history goes on", || ended() == 1);
+    user.ok("full", "--home h down");
+}
+
 #[test]
 fn a_home_on_a_full_disk_refuses_at_once_and_can_be_stopped() {
     let user = User::new();

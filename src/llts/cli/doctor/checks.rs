@@ -192,6 +192,11 @@ fn ports(session: &Session) -> Vec<Finding> {
             continue;
         }
         let holder = port_holder::of(address.port());
+        // Its supervisor was killed, which is a finding of its own.
+        if holder.as_ref().is_some_and(|holder| holder.is_of(session.home.folder())) {
+            found.push(Finding::good(format!("{address} ({key}) is that of this service")));
+            continue;
+        }
         let holder =
             holder.map_or_else(|| "a process of another user may have it".to_owned(), |holder| holder.to_string());
         let what = format!("{address} ({key}) cannot be used: {holder}");

@@ -100,7 +100,7 @@ pub(super) fn print(session: &mut Session, args: &ListArgs) -> Result<u8, Failur
     (filter.tool, filter.agent, filter.text) = (past.tool.clone(), past.agent.clone(), args.text.clone());
     let sort = past.sort.unwrap_or(SortKey::Ended);
     let ask = |offset, limit| history::rounds(&filter, sort, past.reverse, offset, limit);
-    let Listing { total, rows } = pages(&session.client()?, args.offset, args.limit, |client, offset, limit| {
+    let Listing { total, rows } = pages(&session.client()?, args.offset, args.limit(None), |client, offset, limit| {
         client.ask_patiently(&ask(offset, limit), READING_MAX)
     })?;
     let rounds: Vec<Value> = rows.iter().map(|round| to_value(round.fields())).collect();
