@@ -295,6 +295,21 @@ fn a_tool_of_the_kit_answers_one_task_after_the_other() {
     assert!(!is_there());
 }
 
+/// An order is sent once. It must not go into a connection that has ended while the client had nothing to ask.
+#[test]
+fn an_idle_client_gets_its_next_answer_from_the_next_controller() {
+    let sandbox = Sandbox::up(1);
+    let client = client(&sandbox);
+    let order = requests::gate::set("narrow", &GateChange::default());
+    client.ask(&order).unwrap();
+    let controller = sandbox.process(" controller");
+    signal(controller, Signal::KILL);
+    eventually("the next one answers", || {
+        sandbox.pid(" controller").is_some_and(|pid| pid != controller) && sandbox.llts("agents").code == Some(0)
+    });
+    client.ask(&order).unwrap();
+}
+
 #[test]
 fn a_kill_reaches_the_handler_of_a_tool_at_once() {
     let sandbox = serving();

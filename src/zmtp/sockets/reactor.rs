@@ -257,7 +257,12 @@ impl Endpoint {
             }
             let (id, bytes) = match self.reading.take() {
                 Some(reading) => reading,
-                None => self.read()?,
+                None => match self.read() {
+                    Some(reading) => reading,
+                    // Reading may have found the end of a connection.
+                    None if !self.closed.is_empty() => continue,
+                    None => return None,
+                },
             };
             // It may have been disconnected since its last input was parsed.
             let Some(peer) = self.peers.get_mut(id) else { continue };

@@ -88,6 +88,9 @@ impl Requester {
         let again = matches!(ending, Ending::Repeat).then(|| body.clone());
         self.number = self.number.wrapping_add(1);
         self.waiting = Some(body);
+        // Nobody has looked since the last request: its connection may have ended, and would take this one with it.
+        let now = clock::now().mono;
+        let _late = self.redialer.wait(now, Some(now), &[]);
         self.send();
         let interrupts: Vec<BorrowedFd<'_>> = interrupt.into_iter().collect();
         loop {
@@ -134,9 +137,10 @@ impl Requester {
     fn send(&mut self) {
         let Some(peer) = self.redialer.open(0) else { return };
         let Some(body) = self.waiting.take() else { return };
-        let parts = [self.number.to_be_bytes().to_vec(), Vec::new(), body];
+        let parts: [&[u8]; 3] = [&self.number.to_be_bytes(), &[], &body];
         if let Err(why) = self.redialer.endpoint.send(peer, &parts) {
-            log::debug!("a request is lost: {why:?}");
+            log::debug!("a request waits for the next connection: {why:?}");
+            self.waiting = Some(body);
         }
         self.redialer.endpoint.flush();
     }

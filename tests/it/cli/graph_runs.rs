@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rustix::process::Signal;
 
-use crate::cli::sandbox::{Said, Sandbox, Start as _, eventually};
+use crate::cli::sandbox::{Said, Sandbox, Start as _, eventually, signal};
 
 const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/graphs");
 
@@ -209,6 +209,29 @@ fn ctrl_c_ends_the_graph_and_sigterm_does_too() {
         assert_eq!(said.code, Some(code), "{said:?}");
         assert!(said.out.contains("status     KILLED\n") && said.out.contains(by), "{said:?}");
         assert!(said.err.contains("press Ctrl-C again"), "{said:?}");
+    }
+}
+
+#[test]
+fn a_run_survives_a_controller_that_is_killed_and_its_user_can_still_end_it() {
+    for is_ended in [false, true] {
+        let sandbox = service();
+        let work = "touch $PLACE/runs; until [ -e $PLACE/go ]; do sleep 0.05; done";
+        write(&sandbox, &format!("[steps.a]\ncommand = ['sh', '-c', '{work}']\n"));
+        let run = sandbox.start("graph run graph.toml");
+        eventually("its task runs", || sandbox.path("runs").exists());
+        let controller = sandbox.process(" controller");
+        signal(controller, Signal::KILL);
+        eventually("the next controller answers", || {
+            sandbox.pid(" controller").is_some_and(|pid| pid != controller) && sandbox.llts("agents").code == Some(0)
+        });
+        if is_ended {
+            run.signal(Signal::INT);
+        } else {
+            fs::write(sandbox.path("go"), "").unwrap();
+        }
+        let said = run.said();
+        assert_eq!(said.code, Some(if is_ended { 130 } else { 0 }), "{said:?}");
     }
 }
 
