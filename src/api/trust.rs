@@ -7,6 +7,7 @@
 //! | belongs to the owner of the home, if root runs the service | used, with a warning: see below |
 //! | belongs to another user | refused |
 //! | is writable by the group or by others | refused |
+//! | is reached by a link that belongs to another user | refused |
 //! | is above it and writable by others, but sticky like `/tmp`, or writable by its group, but owned by root | used |
 //!
 //! A group whose only member is the owner of the folder counts as the owner: many systems give each user such a group, and make
@@ -31,6 +32,9 @@ use base::{Loopback, quoted_path};
 const OTHERS_WRITE: u32 = 0o002;
 const GROUP_WRITE: u32 = 0o020;
 const STICKY: u32 = 0o1000;
+
+/// The number of links on a path that the system follows.
+const LINKS_MAX: usize = 40;
 
 /// A folder that must not be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -138,20 +142,37 @@ impl Trust {
 
     fn check(&self, key: &'static str, folder: &Path) -> Result<(), Untrusted> {
         let Ok(written) = std::path::absolute(folder) else { return Ok(()) };
-        // Both the path as written and the one with resolved links: write access to a folder on either of them is enough to
-        // decide what runs.
-        let real = written.canonicalize().ok().filter(|real| *real != written);
-        for path in [Some(written), real].into_iter().flatten() {
+        // The path as written, and those with a link replaced by its target: write access to a folder on any of them, or to a link, is
+        // enough to decide what runs.
+        let mut next = Some(written);
+        for _ in 0..=LINKS_MAX {
+            let Some(path) = next.take() else { break };
             for above in path.ancestors() {
+                let link = fs::symlink_metadata(above).ok().filter(Metadata::is_symlink);
                 // The component that needs a missing or hidden folder makes or refuses it.
-                let Ok(metadata) = fs::metadata(above) else { continue };
-                let fault = self.fault(above, &metadata, above == path);
+                let folder = || self.fault(above, &fs::metadata(above).ok()?, above == path);
+                let fault = link.as_ref().and_then(|link| self.fault_of_link(above, link)).or_else(folder);
                 if let Some((what, remedy)) = fault {
                     return Err(Untrusted { key, folder: path.clone(), what, remedy });
+                }
+                // The last one that is found is the first one on the path.
+                if link.is_some()
+                    && let (Some(parent), Ok(target), Ok(below)) =
+                        (above.parent(), fs::read_link(above), path.strip_prefix(above))
+                {
+                    next = Some(parent.join(target).join(below));
                 }
             }
         }
         Ok(())
+    }
+
+    /// The fault of a link: its owner may let it lead elsewhere at any time.
+    fn fault_of_link(&self, path: &Path, link: &Metadata) -> Option<(String, String)> {
+        let owner = Uid::from_raw(link.uid());
+        let is_strange = !self.is_trusted(link) && Some(owner) != self.outside;
+        let what = || format!("the link {} belongs to {}", path.display(), name_of(owner));
+        is_strange.then(|| (what(), format!("`chown -h {} {}`", self.us, quoted_path(path))))
     }
 
     /// The fault of a folder, and the command that repairs it.
@@ -266,6 +287,34 @@ mod tests {
         chmod(elsewhere.path(), 0o777);
         symlink(&target, folder.join("link")).unwrap();
         assert!(checked(&folder.join("link")).is_err());
+    }
+
+    #[test]
+    fn a_link_of_another_user_is_refused_wherever_it_stands() {
+        let (above, folder) = nested();
+        fs::create_dir(folder.join("tools")).unwrap();
+        // The path leads over a link of ours, which leads over another one.
+        let (outer, inner) = (above.path().join("outer"), above.path().join("inner"));
+        symlink("it", &inner).unwrap();
+        symlink("inner/../inner", &outer).unwrap();
+        let path = outer.join("tools");
+        assert_eq!(ours().check("AGENT_TOOLS_DIR", &path), Ok(()));
+        if !ours().us.is_root() {
+            return println!("skipped: this user cannot give a link away");
+        }
+        for link in [&inner, &outer] {
+            std::os::unix::fs::lchown(link, Some(OTHER.as_raw()), None).unwrap();
+            let refused = ours().check("AGENT_TOOLS_DIR", &path).unwrap_err().to_string();
+            let (name, owner) = (link.file_name().unwrap().to_str().unwrap(), name_of(OTHER));
+            assert!(
+                refused.contains(&format!("{name} belongs to {owner}: ")) && refused.contains("`chown -h 0 "),
+                "{refused}"
+            );
+            std::os::unix::fs::lchown(link, Some(0), None).unwrap();
+        }
+        fs::remove_file(&inner).unwrap();
+        symlink("inner", &inner).unwrap();
+        assert_eq!(ours().check("AGENT_TOOLS_DIR", &path), Ok(()), "a loop leads nowhere, which others refuse");
     }
 
     #[test]

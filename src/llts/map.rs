@@ -93,6 +93,8 @@ pub struct Map {
     rests_until: Option<Mono>,
     input_has_ended: bool,
     ending: Ending,
+    /// How often the user has interrupted it.
+    interrupts: u32,
     tally: Tally,
     effects: VecDeque<Effect>,
 }
@@ -114,6 +116,7 @@ impl Map {
             rests_until: None,
             input_has_ended: false,
             ending: Ending::None,
+            interrupts: 0,
             tally: Tally::default(),
             effects: VecDeque::new(),
         }

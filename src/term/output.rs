@@ -28,6 +28,9 @@ pub enum Format {
     Wire,
 }
 
+/// Length of the largest text that is shown on stderr when it cannot be written to stdout.
+const SHOWN_MAX: usize = 200;
+
 /// Writes results to stdout.
 pub struct Output {
     format: Format,
@@ -35,6 +38,8 @@ pub struct Output {
     verb: String,
     /// The first write error. Nothing is written after it.
     error: Option<io::Error>,
+    /// The text that met it.
+    unwritten: String,
     /// Columns and rows, if stdout is a terminal.
     size: Option<(usize, usize)>,
     /// Number of lines of the last block, which the next one overwrites.
@@ -67,7 +72,7 @@ impl Colours {
 impl Output {
     /// The output of a command whose results have no name.
     pub fn new(format: Format) -> Self {
-        let mut out = Self { format, verb: String::new(), error: None, size: None, drawn: 0 };
+        let mut out = Self { format, verb: String::new(), error: None, unwritten: String::new(), size: None, drawn: 0 };
         out.measure();
         out
     }
@@ -221,12 +226,20 @@ impl Output {
             }
             let mut stdout = io::stdout().lock();
             self.error = stdout.write_all(bytes).and_then(|()| stdout.flush()).err();
+            if self.error.is_some() {
+                self.unwritten = String::from_utf8_lossy(bytes).trim_end().to_owned();
+            }
         }
     }
 
-    /// Reports whether everything could be written. A reader that stops early, such as head(1), is not a failure.
+    /// Reports whether everything could be written. A reader that stops early, such as head(1), is not a failure. The text that was
+    /// not written may be the id of an accepted task, which its user would submit again.
     pub fn flushed(&mut self) -> Result<(), Failure> {
-        written(self.error.take().map_or(Ok(()), Err))
+        let unwritten = std::mem::take(&mut self.unwritten);
+        let is_short = unwritten.len() <= SHOWN_MAX && unwritten.lines().count() == 1;
+        written(self.error.take().map_or(Ok(()), Err)).map_err(|Failure { exit, sentence }| {
+            Failure::new(exit, if is_short { format!("{sentence}; the text was: {unwritten}") } else { sentence })
+        })
     }
 
     /// Writes the message of a failed command.

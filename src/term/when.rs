@@ -57,6 +57,9 @@ pub fn moment(text: &str) -> Result<Moment, String> {
     if known.is_none() && written.is_some() {
         return Err("a moment is between 1970 and the end of 9999".to_owned());
     }
+    if known.is_none() && is_beyond(text) {
+        return Err(BEYOND.to_owned());
+    }
     known.or_else(|| time_of_day(text).map(Moment::Next)).ok_or_else(|| {
         if text.parse().is_ok_and(|seconds: f64| (0.0..UNIX_SECONDS_MIN).contains(&seconds)) {
             return format!(
@@ -112,6 +115,9 @@ pub fn past(text: &str) -> Result<Past, String> {
     if let Ok(Moment::At(at)) = moment(text) {
         return Ok(Past::At(at));
     }
+    if is_beyond(text) {
+        return Err(BEYOND.to_owned());
+    }
     // A plus sign would mean a moment in the future.
     duration(text).ok().filter(|_| !text.starts_with('+')).map(Past::Ago).ok_or_else(|| {
         "it is not a time; write yesterday, 2h (ago), 11:00, 2026-01-31, 2026-01-31T18:30 or unix seconds".to_owned()
@@ -148,6 +154,13 @@ fn today(now: Wall, zone: &TimeZone) -> Date {
 /// Smallest number that is read as unix seconds, in September 2001. A smaller one is more likely a duration without its
 /// sign.
 const UNIX_SECONDS_MIN: f64 = 1e9;
+
+/// A number that is too large for unix seconds is no duration either.
+const BEYOND: &str = "a moment in unix seconds is before the year 2255";
+
+fn is_beyond(text: &str) -> bool {
+    text.parse().is_ok_and(|seconds: f64| seconds >= UNIX_SECONDS_MIN && Wall::from_unix_seconds(seconds).is_none())
+}
 
 fn time_of_day(text: &str) -> Option<Time> {
     ["%H:%M:%S", "%H:%M"].into_iter().find_map(|format| Time::strptime(format, text).ok())
@@ -247,7 +260,7 @@ mod tests {
             let found = at(text);
             assert!(found <= NOW && found + DAY + Duration::from_secs(3600) > NOW, "{text}: {found}");
         }
-        for text in ["", "tomorrow", "yesterday at noon", "25:00", "+1h", "-1h", "2016-13-01"] {
+        for text in ["", "tomorrow", "yesterday at noon", "25:00", "+1h", "-1h", "2016-13-01", "99999999999", "1e15"] {
             assert!(past(text).is_err(), "{text}");
         }
     }

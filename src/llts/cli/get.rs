@@ -165,7 +165,7 @@ impl<'a> Getter<'a> {
                 digest.short()
             )));
         }
-        let is_new = is_missing(&path, &file.digest, self.target.force)?;
+        let is_new = is_missing(&path, &file.digest, self.target.force, task.id())?;
         if is_new {
             self.client.fetch(&file, &path).map_err(|error| match error {
                 FileError::Write(error) => Failure::failed(format!("cannot write {}: {error}", path.display())),
@@ -180,7 +180,7 @@ impl<'a> Getter<'a> {
 }
 
 /// Whether a file must be written to a place. With `force`, it may replace another regular file.
-fn is_missing(path: &Path, digest: &ToolDigest, force: bool) -> Result<bool, Failure> {
+fn is_missing(path: &Path, digest: &ToolDigest, force: bool, task: &str) -> Result<bool, Failure> {
     if fs::symlink_metadata(path).is_err() {
         return Ok(true);
     }
@@ -188,7 +188,7 @@ fn is_missing(path: &Path, digest: &ToolDigest, force: bool) -> Result<bool, Fai
     if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
         let path = path.display();
         return Err(Failure::failed(format!(
-            "{path} is there and is no regular file; remove it, or use -o for another folder"
+            "{path} is there and is no regular file; remove it, or name another folder: `llts get {task} -o DIR`"
         )));
     }
     if digest_at(path).is_ok_and(|there| there == *digest) {
@@ -199,7 +199,7 @@ fn is_missing(path: &Path, digest: &ToolDigest, force: bool) -> Result<bool, Fai
     }
     let path = path.display();
     Err(Failure::failed(format!(
-        "{path} is there with other content; use --force to overwrite it, or -o for another folder"
+        "{path} is there with other content; `llts get {task} --force` overwrites it, `llts get {task} -o DIR` leaves it"
     )))
 }
 
@@ -244,14 +244,14 @@ mod tests {
             digest_at(&file).unwrap()
         };
         let other = ToolDigest::new([7; 32]);
-        assert_eq!(is_missing(&folder.path().join("none"), &digest, false), Ok(true));
-        assert_eq!(is_missing(&file, &digest, false), Ok(false));
-        assert_eq!(is_missing(&file, &other, true), Ok(true));
-        assert!(is_missing(&file, &other, false).unwrap_err().sentence.contains("other content"));
+        assert_eq!(is_missing(&folder.path().join("none"), &digest, false, "last"), Ok(true));
+        assert_eq!(is_missing(&file, &digest, false, "last"), Ok(false));
+        assert_eq!(is_missing(&file, &other, true, "last"), Ok(true));
+        assert!(is_missing(&file, &other, false, "last").unwrap_err().sentence.contains("other content"));
         nix::unistd::mkfifo(&fifo, Mode::S_IRWXU).unwrap();
         std::os::unix::fs::symlink(&fifo, &link).unwrap();
         for (path, force) in [(&fifo, false), (&fifo, true), (&link, true)] {
-            let failure = is_missing(path, &digest, force).unwrap_err();
+            let failure = is_missing(path, &digest, force, "last").unwrap_err();
             assert!(failure.sentence.contains("no regular file"), "{}", failure.sentence);
         }
     }

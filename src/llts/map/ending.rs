@@ -16,6 +16,9 @@ use base::Mono;
 /// another round has not ended, and does not run.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
 
+/// The number of the interrupt that leaves at once.
+const LEAVING: u32 = 3;
+
 /// See the [module](self).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
@@ -77,26 +80,25 @@ impl Ending {
 
 impl Map {
     /// The user interrupts the map: the first call ends waiting tasks, the next one also running tasks. Returns `false`
-    /// if nothing is left to try.
+    /// if nothing is left to try: for the third call, however soon after the first one no task runs any more.
     pub fn handle_interrupt(&mut self) -> bool {
         self.stop_submitting();
+        self.interrupts = self.interrupts.saturating_add(1);
         match self.ending {
             Ending::None | Ending::Stopped | Ending::Detached => {
                 self.ending = Ending::Interrupted(Interruption::Submitting);
-                true
             }
-            Ending::Interrupted(_) => {
-                self.ending = Ending::Killed { is_ordered: false };
-                true
-            }
-            Ending::Killed { .. } => false,
+            Ending::Interrupted(_) => self.ending = Ending::Killed { is_ordered: false },
+            Ending::Killed { .. } => {}
         }
+        self.interrupts < LEAVING
     }
 
     /// The reader has gone: open tasks are killed, and nothing more is printed.
     pub fn handle_no_reader(&mut self) {
         self.stop_submitting();
         self.forget_accepted();
+        self.interrupts = LEAVING;
         self.ending = Ending::Killed { is_ordered: false };
     }
 

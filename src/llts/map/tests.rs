@@ -301,6 +301,7 @@ fn an_interrupt_lets_running_tasks_end_and_a_second_one_ends_them() {
     story.map.handle_running(NOW, 0);
     story.go_on();
     assert_eq!(story.orders.last(), Some(&Effect::Kill));
+    assert!(story.map.handle_interrupt(), "the outputs of the tasks that have ended are still to be printed");
     (2..=4).for_each(|number| story.end(number, "KILLED", -15));
     assert!(story.is_done());
     let tally = story.map.tally();

@@ -88,7 +88,7 @@ impl Requester {
         let again = matches!(ending, Ending::Repeat).then(|| body.clone());
         self.number = self.number.wrapping_add(1);
         self.waiting = Some(body);
-        // Nobody has looked since the last request: its connection may have ended, and would take this one with it.
+        // The connection may have ended since the last request, and would take this one with it.
         let now = clock::now().mono;
         let _late = self.redialer.wait(now, Some(now), &[]);
         self.send();

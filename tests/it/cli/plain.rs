@@ -45,6 +45,12 @@ fn an_output_that_cannot_be_written_is_no_success() {
         let said = closed.stdin(Stdio::null()).stdout(writer).stderr(Stdio::piped()).start().said();
         assert_eq!((said.code, said.err.as_str()), (Some(141), ""), "{command}: {said:?}");
     }
+    let said = shell(&sandbox, "$LLTS submit -- true > /dev/full");
+    let listed = llts(&sandbox, &["list", "--limit", "1", "--output", "wire"]).json();
+    let id = listed["tasks"][0]["__TASK_ID__"].as_str().unwrap().to_owned();
+    assert!(said.code == Some(1) && said.err.contains(&id), "the task is accepted: {said:?}");
+    let said = shell(&sandbox, "$LLTS map --output json -- sleep 0.1 ::: 1 2 3 > /dev/full");
+    assert!(said.code == Some(255) && said.err.contains("cannot write to stdout"), "{said:?}");
     for command in ["seq 3", "sh -c 'seq 3; sleep 0.2; seq 3'"] {
         let said = shell(&sandbox, &format!("$LLTS run -- {command} > /dev/full"));
         assert_eq!(said.code, Some(1), "{command}: {said:?}");

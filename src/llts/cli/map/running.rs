@@ -32,7 +32,7 @@ use proc::signals::{Signal, Signals};
 use requests::{Requests, Subject};
 use term::exit;
 use term::exit::Failure;
-use term::output::note;
+use term::output::{Output, note};
 
 /// The exit code after SIGHUP, as shells report it.
 const HUNG_UP: u8 = 129;
@@ -280,6 +280,9 @@ impl Running<'_> {
         match self.outputs.failure {
             Some(io::ErrorKind::BrokenPipe) => return Ok(exit::BROKEN_PIPE),
             Some(_) => {
+                if let Some(Err(why)) = self.outputs.json.as_mut().map(Output::flushed) {
+                    note(&why.sentence);
+                }
                 return Err(Failure::failed(format!("unfinished tasks were ended{}", self.hint("prints the outputs"))));
             }
             None => {}
