@@ -191,7 +191,9 @@ impl<'a> Reader<'a> {
             let found = tables::open_to_read(&self.folder.path_of(day));
             let read = found.and_then(|found| match found {
                 Some(connection) => {
-                    add_finds(&connection, filter)?;
+                    if filter.text.is_some() {
+                        add_finds(&connection, filter)?;
+                    }
                     each(&connection)
                 }
                 None => Ok(()),

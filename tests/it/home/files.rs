@@ -91,7 +91,7 @@ fn a_file_with_other_content_is_not_overwritten() {
     let task = machines.submit_sh("--out *.txt", "echo new > a.txt");
     machines.ended(&task);
     machines.write("a.txt", b"mine\n");
-    machines.user.llts("a", &format!("get {task}")).failed(1, "a.txt is there with other content; use --force");
+    machines.user.llts("a", &format!("get {task}")).failed(1, "a.txt is there with other content; `llts get TASK_");
     assert_eq!(fs::read(machines.in_a("a.txt")).unwrap(), b"mine\n");
     assert_eq!(machines.user.ok("a", &format!("get {task} --force")).out, "a.txt 4 bytes\n");
     assert_eq!(fs::read(machines.in_a("a.txt")).unwrap(), b"new\n");

@@ -8,7 +8,7 @@ use super::{ListArgs, UNASKED};
 use crate::cli::rounds::pages;
 use api::wire::client::{Listing, Selector};
 use api::wire::requests::history;
-use api::wire::requests::history::{RoundRow, SortKey};
+use api::wire::requests::history::{RoundFilter, RoundRow, SortKey};
 use api::wire::requests::rows::{RowsAsk, rows as live_rows};
 use base::{Phase, Wall, words};
 use llts_client::{Client, ClientError};
@@ -51,8 +51,8 @@ pub(super) fn rounds(
     let (since, until) = args.past.period.bounds(now);
     let since = if args.past.period.is_given() { since } else { now.before(UNASKED) };
     let Some(mut filter) = args.selection.past(since, until, &states) else { return nothing };
-    (filter.tool, filter.agent) = (args.past.tool.clone(), args.past.agent.clone());
-    (filter.text, filter.is_last) = (args.text.clone(), true);
+    narrow(&mut filter, args);
+    filter.is_last = true;
     let mut last: BTreeMap<String, RoundRow> = BTreeMap::new();
     let mut found: Vec<String> = Vec::new();
     let (mut offset, mut is_cut) = (0, true);
@@ -92,14 +92,19 @@ pub(super) fn rounds(
     Ok(Forgotten { rounds, count, is_cut })
 }
 
+/// The conditions that the history checks as the service does.
+fn narrow(filter: &mut RoundFilter, args: &ListArgs) {
+    (filter.tool, filter.agent) = (args.past.tool.clone(), args.past.agent.clone());
+    filter.text.clone_from(&args.text);
+}
+
 /// Prints the finished rounds of a period, for programs.
 pub(super) fn print(session: &mut Session, args: &ListArgs) -> Result<u8, Failure> {
-    let past = &args.past;
-    let (since, until) = past.period.bounds(clock::now().wall);
+    let (since, until) = args.past.period.bounds(clock::now().wall);
     let mut filter = args.selection.rounds(since, until, &args.state)?;
-    (filter.tool, filter.agent, filter.text) = (past.tool.clone(), past.agent.clone(), args.text.clone());
-    let sort = past.sort.unwrap_or(SortKey::Ended);
-    let ask = |offset, limit| history::rounds(&filter, sort, past.reverse, offset, limit);
+    narrow(&mut filter, args);
+    let sort = args.past.sort.unwrap_or(SortKey::Ended);
+    let ask = |offset, limit| history::rounds(&filter, sort, args.past.reverse, offset, limit);
     let Listing { total, rows } = pages(&session.client()?, args.offset, args.limit(None), |client, offset, limit| {
         client.ask_patiently(&ask(offset, limit), READING_MAX)
     })?;
