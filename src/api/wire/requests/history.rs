@@ -11,8 +11,8 @@ use crate::wire::typed::{field, moment, truth};
 use base::code::{Code, Refusal};
 use base::{IncidentKind, RoundOutcome, TaskId, Wall};
 
-use answer::{decode, has_command};
 pub use answer::{Found, GroupRow, GroupSummary, HistoryAnswer, HistoryPage, IncidentRow, RoundRow};
+use answer::{decode, has_command};
 pub(in crate::wire) use answer::{hide_commands, write, write_incident};
 
 /// A page of finished rounds.
