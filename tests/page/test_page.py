@@ -110,6 +110,8 @@ def test_a_failing_job_is_found_by_its_pattern_and_retried(page, service, tmp_pa
     tasks = [service.submit(f"test -e '{flag}' || {{ echo 'no {word} in /data/film{number}.mov' >&2; exit 9; }}", __JOB__=job) for number in range(5)]
     for task in tasks:
         service.finished(task)
+    # The page may show a part of them before.
+    page.find(".failures li", "5 ×")
     group = page.find(".failures li", "in PATH.mov")
     assert "5 ×" in group.text and "ago" in group.text and "exit 9" in group.text, group.text
     flag.touch()

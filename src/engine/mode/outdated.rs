@@ -26,6 +26,9 @@ use base::{
 /// The number of pushes of one task that a newer controller may have made, unknown to this one.
 const PUSHES_SKIPPED: u32 = 1_000;
 
+/// The time that agents get to come back to a controller that was started anew.
+const COME_AGAIN: Duration = Duration::from_secs(5);
+
 /// The start of a controller, and the age of its store.
 #[derive(Debug, Default)]
 pub(crate) struct Start {
@@ -47,6 +50,11 @@ impl Start {
 }
 
 impl Controller {
+    /// Whether agents of the controller before may not have come back yet.
+    pub(crate) fn may_agents_return(&self, now: Now) -> bool {
+        now.wall.since(self.mode.start.at) < COME_AGAIN
+    }
+
     /// Sets the epoch of this start. `raised` says why it is not the one that follows the last, if so.
     pub(crate) fn begin_epoch(&mut self, now: Now, epoch: Option<Epoch>, raised: Option<String>) {
         let start = &mut self.mode.start;

@@ -48,7 +48,7 @@ impl Controller {
         let wait = ask.wait.filter(|wait| limit > 0 && !wait.is_zero());
         let until = wait.map(|wait| now.mono + wait);
         let pending = Pending { output, offset: ask.offset, limit, until, stage: Stage::Parked };
-        let agent = match self.seen(&pending, None) {
+        let agent = match self.seen(&pending, None, self.may_agents_return(now)) {
             Err(refusal) => return Reply::Refused(refusal).into(),
             Ok(Seen::Part(part)) => return part.into(),
             Ok(Seen::Nothing(part)) if until.is_none() => return part.into(),
@@ -72,7 +72,7 @@ impl Controller {
         if matches!(pending.stage, Stage::Queued(_) | Stage::Asked(_)) {
             return;
         }
-        match self.seen(&pending, None) {
+        match self.seen(&pending, None, self.may_agents_return(now)) {
             Err(refusal) => self.answer_output(ticket, refusal.into()),
             Ok(Seen::Part(part)) => self.answer_output(ticket, part.into()),
             Ok(Seen::Nothing(_)) => {}
@@ -117,7 +117,7 @@ impl Controller {
 
     /// The output of this length is not longer than the offset, or only its length is wanted.
     fn nothing_to_send(&mut self, now: Now, agent: &AgentId, ticket: Ticket, (pending, size): (&Pending, u64)) {
-        match (self.seen(pending, None), pending.until) {
+        match (self.seen(pending, None, false), pending.until) {
             (Ok(Seen::Agent { is_live: true, .. } | Seen::Nothing(_)), Some(until)) if until > now.mono => {
                 self.wait_for_output(ticket, until, Stage::Watched(agent.clone()));
             }
@@ -134,7 +134,7 @@ impl Controller {
 
     /// The agent cannot send the part, for this reason: the answer is the known part, unless the run goes on.
     pub(crate) fn give_up_output(&mut self, ticket: Ticket, pending: &Pending, reason: &str) {
-        match (self.seen(pending, Some(reason)), pending.until) {
+        match (self.seen(pending, Some(reason), false), pending.until) {
             (Ok(Seen::Nothing(_)), Some(until)) => self.wait_for_output(ticket, until, Stage::Parked),
             (seen, _) => self.answer_output(ticket, at_present(seen)),
         }
@@ -142,11 +142,12 @@ impl Controller {
 
     /// The answer with the bytes that are there now, without the agent.
     pub(crate) fn output_at_present(&self, pending: &Pending) -> Reply {
-        at_present(self.seen(pending, None))
+        at_present(self.seen(pending, None, false))
     }
 
-    /// The wanted part, as far as it is known; `gone` says why its agent cannot be asked.
-    fn seen(&self, pending: &Pending, gone: Option<&str>) -> Result<Seen, Refusal> {
+    /// The wanted part, as far as it is known; `gone` says why its agent cannot be asked, `may_return` whether an unknown agent may have
+    /// been one of the controller before.
+    fn seen(&self, pending: &Pending, gone: Option<&str>, may_return: bool) -> Result<Seen, Refusal> {
         let OutputId { task, round, stream } = pending.output;
         let Some(record) = self.tasks.get(task) else { return Err(Refusal::no_such_task(task)) };
         let empty = self.part(pending.output, pending.offset, Vec::new());
@@ -158,7 +159,7 @@ impl Controller {
                 return Ok(Seen::Part(ended(Some(reason))));
             }
             Progress::Live(agent) => {
-                return Ok(match self.why_not(agent, gone) {
+                return Ok(match self.why_not(agent, gone, may_return) {
                     None => Seen::Agent { agent: agent.clone(), is_live: true, empty },
                     Some(missing) => Seen::Nothing(OutputPart { missing: Some(missing), ..empty }),
                 });
@@ -168,7 +169,7 @@ impl Controller {
         let Some(result) = result else {
             // Its agent was lost, and may have come back with what the run has written.
             let Some(agent) = agent else { return Ok(Seen::Part(ended(None))) };
-            return Ok(match self.why_not(agent, gone) {
+            return Ok(match self.why_not(agent, gone, may_return) {
                 None => Seen::Agent { agent: agent.clone(), is_live: false, empty },
                 Some(reason) => Seen::Part(ended(Some(format!("the run has no result: {reason}")))),
             });
@@ -185,7 +186,7 @@ impl Controller {
         if exact_tail(tail, total).is_some_and(|start| pending.offset >= start) {
             return Ok(Seen::Part(of_tail(&empty, pending, tail, total, None)));
         }
-        Ok(match agent.map(|agent| (agent, self.why_not(agent, gone))) {
+        Ok(match agent.map(|agent| (agent, self.why_not(agent, gone, may_return))) {
             Some((agent, None)) => Seen::Agent { agent: agent.clone(), is_live: false, empty },
             Some((_, Some(reason))) => Seen::Part(of_tail(&empty, pending, tail, total, Some(reason))),
             None => Seen::Part(of_tail(&empty, pending, tail, total, Some("its agent is not known".to_owned()))),
@@ -193,12 +194,12 @@ impl Controller {
     }
 
     /// Why an agent cannot be asked for an output.
-    fn why_not(&self, agent: &AgentId, gone: Option<&str>) -> Option<String> {
+    fn why_not(&self, agent: &AgentId, gone: Option<&str>, may_return: bool) -> Option<String> {
         match (gone, self.fleet.get(agent)) {
             (Some(gone), _) => Some(gone.to_owned()),
             (None, _) if self.readers.outputs.has_offer(agent) => None,
-            (None, None) => Some(format!("agent {agent}, which had it, is gone")),
-            (None, Some(_)) => Some(format!("agent {agent}, which had it, {ABSENT}")),
+            (None, None) if !may_return => Some(format!("agent {agent}, which had it, is gone")),
+            (None, _) => Some(format!("agent {agent}, which had it, {ABSENT}")),
         }
     }
 

@@ -3,7 +3,7 @@
 #![cfg(test)]
 
 use super::*;
-use api::wire::requests::logs::{OutputAsk, OutputPart};
+use api::wire::requests::logs::{ABSENT, OutputAsk, OutputPart};
 use api::wire::requests::serve::{Part, Served, Wanted};
 use base::{OutputBytes, OutputId, Stream};
 
@@ -254,6 +254,23 @@ fn bytes_that_are_no_text_are_asked_for() {
     world.serve("a", Served::Part(wanted.ask, kept(b"\xf0\x9f\x98", 3)));
     let got = world.got(ticket);
     assert_eq!((&got.data[..], got.end), (&b"\xf0\x9f\x98"[..], true));
+}
+
+#[test]
+fn a_controller_that_has_just_started_calls_no_agent_gone() {
+    let mut world = World::with(|settings| settings.parked_max = 100);
+    let task = world.task();
+    world.runs("a", task, Round(0));
+    world.ends("a", task, Round(0), printed("end", 100));
+    world.restart();
+    world.replies.clear();
+    let missing = |world: &mut World| match world.wants(task, 0, None).1 {
+        Answer::Now(reply) => part(reply).missing.unwrap(),
+        other => panic!("{other:?}"),
+    };
+    assert!(missing(&mut world).ends_with(ABSENT), "a reader waits for it");
+    world.pass(Duration::from_secs(5));
+    assert!(missing(&mut world).ends_with("is gone"));
 }
 
 #[test]

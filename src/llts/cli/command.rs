@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Read as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use rustix::fs::FileType;
@@ -38,6 +38,19 @@ pub(super) struct CommandArgs {
     /// A program and its arguments, in place of a tool
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+}
+
+/// Adds to a failure about a tool how the program of its name is run, if there is one.
+pub(super) fn or_as_program(failure: Failure, name: &str) -> Failure {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let is_program = match name.contains('/') {
+        true => Path::new(name).is_file(),
+        false => std::env::split_paths(&folders).any(|folder| folder.join(name).is_file()),
+    };
+    if !is_program {
+        return failure;
+    }
+    Failure { sentence: format!("{}; for the program of this name: llts run -- {name}", failure.sentence), ..failure }
 }
 
 impl CommandArgs {

@@ -1,5 +1,6 @@
 //! Submits a task to the controller, for all commands: exactly once, even if an answer is lost.
 
+use super::command::or_as_program;
 use api::wire::requests::submit::{Submission, Submitted};
 use base::{Mono, Now, Policy, PolicyField, PolicySlot, Scalar, Skew, TaskId};
 use llts_client::{Client, ClientError};
@@ -30,7 +31,15 @@ fn is_number(value: Option<&Scalar>) -> bool {
 pub(super) fn hand_over(client: &Client, submission: &Submission) -> Result<Submitted, Failure> {
     let key = submission.submit_key.as_deref().unwrap_or_default();
     let sent = clock::now().mono;
-    let submitted = client.submit(submission).map_err(|error| unanswered(client, key, error))?;
+    let submitted = client.submit(submission).map_err(|error| {
+        let named = matches!(&error, ClientError::Reply(reply) if reply.is_bad_operation());
+        let tool = submission.tool.as_deref().filter(|_| named);
+        let failure = unanswered(client, key, error);
+        match tool {
+            Some(tool) => or_as_program(failure, tool),
+            None => failure,
+        }
+    })?;
     let skew = told_skew(submission, &submitted, sent, clock::now());
     skew.iter().for_each(|said| note(said));
     let duplicate = submitted.duplicate.then_some("a task was submitted before with this key; this is its id");

@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::Value;
 
 use super::args;
-use super::command::CommandArgs;
+use super::command::{CommandArgs, or_as_program};
 use super::file::{self, FileArgs, LocalFile};
 use super::hand_over::hand_over;
 use super::parameter;
@@ -114,7 +114,7 @@ impl TaskArgs {
         let work = match &self.tool {
             None => self.command.submission(is_elsewhere)?,
             Some(tool) => {
-                ToolName::new(tool).map_err(|error| Failure::usage(error.to_string()))?;
+                ToolName::new(tool).map_err(|error| or_as_program(Failure::usage(error.to_string()), tool))?;
                 let work = Submission { parameters: self.parameters(tool)?, ..Submission::new(tool) };
                 match &self.source {
                     Some(source) => {

@@ -81,6 +81,11 @@ fn run_of_a_mistyped_tool_names_the_place_and_the_nearest_one() {
         let sentence = "no agent has the tool helloword; did you mean helloworld?";
         assert!(said.err.contains(sentence) && said.err.contains("llts tool push"), "{said:?}");
     }
+    for (program, code) in [("true", 4), ("/bin/true", 2)] {
+        let said = sandbox.llts(&format!("run {program}"));
+        let hint = format!("for the program of this name: llts run -- {program}");
+        assert!(said.code == Some(code) && said.err.contains(&hint), "{said:?}");
+    }
     assert_eq!(sandbox.ok("list").out.matches("hello").count(), 0, "nothing was accepted");
     let agents = sandbox.ok("agents");
     assert!(agents.line().contains("TOOLS"), "{agents:?}");

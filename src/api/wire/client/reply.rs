@@ -53,6 +53,12 @@ impl ReplyError {
         self.is(Code::InvalidTaskId)
     }
 
+    /// Whether the request named no tool, or one that no agent has.
+    #[must_use]
+    pub fn is_bad_operation(&self) -> bool {
+        self.is(Code::BadOperation)
+    }
+
     fn is(&self, reason: Code) -> bool {
         matches!(self, Self::Refused { code, .. } if *code == i64::from(reason.number()))
     }

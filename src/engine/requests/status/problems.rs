@@ -10,9 +10,6 @@ use api::wire::requests::rows::TaskRow;
 use api::wire::requests::status::Problem;
 use base::{GateVerdict, Holdup, IncidentKind, Now, TaskId, UNTIL_OPENED, Wall, pattern};
 
-/// The time that agents get to come back to a controller that was started anew.
-const COME_AGAIN: Duration = Duration::from_secs(5);
-
 /// How long an incident is a problem.
 const INCIDENT_AGE_MAX: Duration = Duration::from_secs(600);
 
@@ -121,7 +118,7 @@ impl Controller {
                 None,
             ));
         }
-        if self.fleet.len() == 0 && now.wall.since(self.mode.start.at) >= COME_AGAIN {
+        if self.fleet.len() == 0 && !self.may_agents_return(now) {
             problems.push(problem("no agent is connected", "llts up", None));
         }
         problems.extend(self.lost_agents());
