@@ -74,6 +74,14 @@ pub struct PolicyField {
     pub slot: PolicySlot,
 }
 
+impl PolicyField {
+    /// Name of the option for it, without the dashes.
+    #[must_use]
+    pub fn option(&self) -> String {
+        self.name.to_ascii_lowercase().replace('_', "-")
+    }
+}
+
 /// The member of a policy that holds a value. Code that handles a value by its kind matches on this.
 #[derive(Clone, Copy, Debug)]
 pub enum PolicySlot {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::{Timestamp, tz::TimeZone};
 
-use base::{Policy, UNTIL_OPENED, Wall};
+use base::{Policy, UNTIL_OPENED, Wall, words};
 
 /// A moment in the time zone of the reader: `2026-01-31 12:00:00`.
 pub fn local(wall: Wall) -> String {
@@ -45,15 +45,13 @@ pub fn readable(text: &str) -> String {
 }
 
 fn with_options(text: &str) -> String {
-    let is_option = |name: &str| name == "AFTER" || Policy::FIELDS.iter().any(|field| field.name == name);
+    let option = |field: &str| match Policy::FIELDS.iter().find(|known| known.word == field) {
+        Some(known) => Some(known.option()),
+        None => (field == words::AFTER).then(|| "after".to_owned()),
+    };
     let word = |word: &str| {
         let field = word.trim_matches(|letter: char| !letter.is_ascii_alphabetic() && letter != '_');
-        match field.strip_prefix("__").and_then(|name| name.strip_suffix("__")) {
-            Some(name) if is_option(name) => {
-                word.replacen(field, &format!("--{}", name.to_ascii_lowercase().replace('_', "-")), 1)
-            }
-            _ => word.to_owned(),
-        }
+        option(field).map_or_else(|| word.to_owned(), |option| word.replacen(field, &format!("--{option}"), 1))
     };
     text.split_inclusive(char::is_whitespace).map(word).collect()
 }

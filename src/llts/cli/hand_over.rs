@@ -32,12 +32,11 @@ pub(super) fn hand_over(client: &Client, submission: &Submission) -> Result<Subm
     let key = submission.submit_key.as_deref().unwrap_or_default();
     let sent = clock::now().mono;
     let submitted = client.submit(submission).map_err(|error| {
-        let named = matches!(&error, ClientError::Reply(reply) if reply.is_bad_operation());
-        let tool = submission.tool.as_deref().filter(|_| named);
+        let lacks_tool = matches!(&error, ClientError::Reply(reply) if reply.is_bad_operation());
         let failure = unanswered(client, key, error);
-        match tool {
-            Some(tool) => or_as_program(failure, tool),
-            None => failure,
+        match &submission.tool {
+            Some(tool) if lacks_tool => or_as_program(failure, tool),
+            _ => failure,
         }
     })?;
     let skew = told_skew(submission, &submitted, sent, clock::now());

@@ -118,7 +118,7 @@ pub(super) fn run(session: &mut Session, args: &ListArgs) -> Result<u8, Failure>
 impl ListArgs {
     fn columns(&self) -> Columns {
         match (self.columns.as_slice(), self.wide) {
-            ([], false) => self.past.sort.map_or(Columns::Usual, Columns::SortedBy),
+            ([], false) => Columns::Usual(self.past.sort),
             ([], true) => Columns::All,
             (names, _) => Columns::Named(names.to_vec()),
         }

@@ -56,8 +56,7 @@ impl<const OF_A_MAP: bool> FromArgMatches for PolicyArgs<OF_A_MAP> {
 }
 
 fn flag(field: &PolicyField) -> Arg {
-    let long = field.name.to_ascii_lowercase().replace('_', "-");
-    let flag = Arg::new(field.name).long(long).help(field.help).help_heading("Policy");
+    let flag = Arg::new(field.name).long(field.option()).help(field.help).help_heading("Policy");
     let flag = if field.name == PUSH_ACK { flag.requires("address") } else { flag };
     match field.slot {
         PolicySlot::Priority(_) => {

@@ -236,9 +236,8 @@ pub(super) fn column(text: &str) -> Result<ColumnName, String> {
 /// The columns of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Columns {
-    Usual,
-    /// The usual ones, and the one of the order.
-    SortedBy(SortKey),
+    /// The usual ones, and the one of the order that was asked for.
+    Usual(Option<SortKey>),
     All,
     Named(Vec<ColumnName>),
 }
@@ -246,11 +245,11 @@ pub(super) enum Columns {
 /// The table of rows for people.
 pub(super) fn table(rows: &[Row], columns: &Columns, now: Wall) -> Table {
     let shown: Vec<(&Shown, Column)> = match columns {
-        Columns::Usual => SHOWN.iter().filter(|shown| shown.is_usual).map(|shown| (shown, shown.column)).collect(),
-        Columns::SortedBy(key) => {
-            let of_order = SHOWN.iter().filter(|shown| shown.is_usual || shown.name == key.word());
-            let column = |shown: &Shown| if shown.name == key.word() { shown.column.wanted() } else { shown.column };
-            of_order.map(|shown| (shown, column(shown))).collect()
+        Columns::Usual(order) => {
+            let is_of_order = |shown: &Shown| order.is_some_and(|key| shown.name == key.word());
+            let column = |shown: &Shown| if is_of_order(shown) { shown.column.wanted() } else { shown.column };
+            let usual = SHOWN.iter().filter(|shown| shown.is_usual || is_of_order(shown));
+            usual.map(|shown| (shown, column(shown))).collect()
         }
         Columns::All => SHOWN.iter().map(|shown| (shown, shown.column.wanted())).collect(),
         Columns::Named(names) => {
@@ -344,7 +343,7 @@ mod tests {
             let look = Look { width: Some(width), is_terminal: true, is_coloured };
             let name = format!("rows_{width}{}", if is_coloured { "_coloured" } else { "" });
             insta::with_settings!({ filters => vec![(r"\d{4}-\d\d-\d\d \d\d:\d\d", "[DATE TIME]")] }, {
-                insta::assert_snapshot!(name, table(&rows(), &Columns::Usual, NOW).show(look).replace('\u{1b}', "ESC"));
+                insta::assert_snapshot!(name, table(&rows(), &Columns::Usual(None), NOW).show(look).replace('\u{1b}', "ESC"));
             });
         }
     }

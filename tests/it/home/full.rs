@@ -28,8 +28,25 @@ impl Small {
         Some(Self(path.to_owned()))
     }
 
+    /// Leaves no room as long as the result lives.
+    fn fill(&self) -> Ballast {
+        let path = self.0.join("ballast");
+        let mut file = fs::File::create(&path).expect("made");
+        while file.write_all(&[1; 4096]).is_ok() {}
+        Ballast(path)
+    }
+
     fn names(&self) -> Vec<std::ffi::OsString> {
         fs::read_dir(&self.0).expect("listed").map(|entry| entry.expect("listed").file_name()).collect()
+    }
+}
+
+/// A file that takes all room.
+struct Ballast(PathBuf);
+
+impl Drop for Ballast {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
     }
 }
 
@@ -50,14 +67,12 @@ fn more_agents_are_refused_on_a_full_disk_with_its_path_and_its_room() {
     for left in [0, 4096] {
         let spare = disk.0.join("spare");
         fs::write(&spare, vec![0; left]).expect("room");
-        let mut fill = fs::File::create(disk.0.join("fill")).expect("made");
-        while fill.write_all(&[0; 4096]).is_ok() {}
+        let _ballast = disk.fill();
         fs::remove_file(&spare).expect("removed");
         let said = user.llts("full", "--home h up --add 1").ended(1);
         for part in [disk.0.to_str().expect("text"), "bytes free", "the service goes on as before"] {
             assert!(said.err.contains(part), "{part}: {said:?}");
         }
-        fs::remove_file(disk.0.join("fill")).expect("removed");
     }
     assert_eq!(user.ok("full", "--home h up --add 1 --output json").json()["agents"], 2);
     user.ok("full", "--home h down");
@@ -170,7 +185,7 @@ fn a_full_store_refuses_inputs_and_keeps_the_result_of_a_task_without_its_files(
     eventually("there is room", || machines.try_submit("--in medium", "true").code == Some(0));
 }
 
-/// Whoever reads a file of the history needs files beside it, unless nobody else has it open.
+/// A reader of the history needs files beside it, which have no room on a full disk.
 #[test]
 fn the_history_can_be_read_on_a_full_disk() {
     let user = User::new();
@@ -180,14 +195,12 @@ fn the_history_can_be_read_on_a_full_disk() {
     user.ok("full", "--home h up 1");
     let is_closed = |names: &[PathBuf]| names.len() == 1 && names[0].extension().is_some_and(|end| end == "sqlite");
     eventually("its writer has closed it", || is_closed(&user.all_below("full/h/state/history")));
-    let mut fill = fs::File::create(disk.0.join("fill")).expect("made");
-    while fill.write_all(&[0; 4096]).is_ok() {}
+    let ballast = disk.fill();
     for _ in 0..2 {
         let incidents = user.ok("full", "--home h incidents").out;
         assert!(incidents.contains("the controller has started"), "{incidents}");
     }
-    drop(fill);
-    fs::remove_file(disk.0.join("fill")).expect("removed");
+    drop(ballast);
     user.ok("full", "--home h run -- true");
     let ended = || user.ok("full", "--home h list --since 1h --output wire").json()["total"].clone();
     eventually("the history goes on", || ended() == 1);
@@ -208,9 +221,7 @@ fn a_home_on_a_full_disk_refuses_at_once_and_can_be_stopped() {
     let is = |task: &str, state: &str| user.ok("a", &format!("query {task}")).out.contains(state);
     eventually("it runs", || is(&running, "RUNNING"));
     assert_eq!(user.ok("a", "info --output wire").json()["health"], "good");
-    let ballast = disk.0.join("ballast");
-    let mut file = fs::File::create(&ballast).expect("made");
-    while file.write_all(&[1; 4096]).is_ok() {}
+    let ballast = disk.fill();
     // The first one that does not fit is refused within the time of an answer, as are all others.
     let refused =
         (0..1000).map(|_| user.llts("a", "submit -- true")).find(|said| said.code != Some(0)).expect("a refusal");
@@ -226,8 +237,7 @@ fn a_home_on_a_full_disk_refuses_at_once_and_can_be_stopped() {
     let killed = user.ok("a", &format!("kill {running}"));
     assert!(killed.err.contains("forgets this kill"), "{killed:?}");
     eventually("its run has ended", || !user.processes().iter().any(|(_, line)| line.contains("sleep 600")));
-    drop(file);
-    fs::remove_file(&ballast).expect("its own file");
+    drop(ballast);
     eventually("there is room again", || user.llts("a", "submit -- true").code == Some(0));
     assert_eq!(user.ok("a", "info --output wire").json()["health"], "good");
     eventually("both are incidents", || {
@@ -237,8 +247,7 @@ fn a_home_on_a_full_disk_refuses_at_once_and_can_be_stopped() {
         count("STORE_TROUBLE") == 1 && count("STORE_OK") == 1
     });
     // A full disk does not keep a service from being stopped.
-    let mut file = fs::File::create(&ballast).expect("made");
-    while file.write_all(&[1; 4096]).is_ok() {}
+    let _ballast = disk.fill();
     let down = user.ok("a", "down");
     assert!(down.out.contains("stopped the service"), "{down:?}");
     assert_eq!(user.processes(), []);

@@ -183,8 +183,9 @@ fn ports(session: &Session) -> Vec<Finding> {
     for (key, address) in named {
         let Some(address) = address.filter(|address| address.port() != 0) else { continue };
         let is_ours = |endpoint: &str| endpoint.strip_prefix("tcp://") == Some(address.to_string().as_str());
+        let own = || Finding::good(format!("{address} ({key}) is that of this service"));
         if ours.as_ref().is_some_and(|service| is_ours(&service.controller) || is_ours(&service.publisher)) {
-            found.push(Finding::good(format!("{address} ({key}) is that of this service")));
+            found.push(own());
             continue;
         }
         if TcpListener::bind(address).is_ok() {
@@ -194,7 +195,7 @@ fn ports(session: &Session) -> Vec<Finding> {
         let holder = port_holder::of(address.port());
         // Its supervisor was killed, which is a finding of its own.
         if holder.as_ref().is_some_and(|holder| holder.is_of(session.home.folder())) {
-            found.push(Finding::good(format!("{address} ({key}) is that of this service")));
+            found.push(own());
             continue;
         }
         let holder =

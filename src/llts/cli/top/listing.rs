@@ -219,7 +219,7 @@ pub(super) fn rows(view: View, data: &Data, status: &Status, filter: &str, look:
             let target =
                 |row: &RowView| Target::Task { id: row.id().to_owned(), is_held: row.state() == ShownState::Held };
             // The controller has already filtered these.
-            let table = tasks::table(&lines, &Columns::Usual, now);
+            let table = tasks::table(&lines, &Columns::Usual(None), now);
             return drawn(&table, found.iter().map(target), look);
         }
         Data::Jobs(jobs) => {
