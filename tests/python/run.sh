@@ -15,4 +15,4 @@ venv=../../target/python-venv
 # socket has at most 107 bytes.
 folder=$(mktemp -d /tmp/llts.XXXXXX)
 trap 'rm -rf "$folder"' EXIT
-"$venv/bin/python" -m pytest -q -n 4 --basetemp "$folder" "$@"
+"$venv/bin/python" -m pytest -q -n 3 --dist worksteal --basetemp "$folder" "$@"

@@ -43,7 +43,7 @@ def plant(llts, name, tree, marker, then):
 
 
 def assert_gone(llts, task, marker):
-    left = leftovers.find(folder=llts.service.work, task_ids=[task.id], marker=marker)
+    left = leftovers.find(folder=llts.service.work, task_ids=[task.id], marker=marker, but_staying=True)
     assert not left, f"processes were left behind: {left}"
 
 

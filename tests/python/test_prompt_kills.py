@@ -15,7 +15,7 @@ from harness import leftovers
 from harness.prompts import Prompts, guards
 from harness.waiting import LIMIT, wait_until
 
-KILLS = int(os.environ.get("PROMPT_KILLS", "25"))
+KILLS = int(os.environ.get("PROMPT_KILLS", "15"))
 SEED = int(os.environ.get("PROMPT_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 32)
 
 # Each does what the prompt says, as the worker of the document does.

@@ -10,24 +10,19 @@ from harness.waiting import LIMIT_MS
 LIFE = ["PREPARING", "RUNNING", "ENDED", "FINISHED"]
 
 
-# Sockets that keep the ports of dead addresses to the end of the tests: a receiver of another test that was given such a port
-# would get the pushes that wait for a listener there.
+# Sockets that keep the ports of addresses to the end of the tests: a receiver of another test that was given such a port would get the
+# pushes that wait for a listener there.
 TAKEN = []
 
 
-def dead_address():
-    """A TCP address at which nothing ever listens."""
+def dead_address(may_be_bound=False):
+    """A TCP address at which nothing listens: never, or until a receiver is bound to it."""
     taken = socket.socket()
+    # ZeroMQ sets it too, and two sockets with it may have one port while none listens.
+    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, may_be_bound)
     taken.bind(("127.0.0.1", 0))
     TAKEN.append(taken)
     return f"tcp://127.0.0.1:{taken.getsockname()[1]}"
-
-
-def unused_address():
-    """A TCP address that is free to be bound."""
-    receiver = Receiver()
-    receiver.close()
-    return receiver.address
 
 
 def test_states_come_in_order(llts):
@@ -123,7 +118,7 @@ def test_waiting_task_that_is_killed_is_pushed(lone):
 
 def test_receiver_that_binds_late(llts):
     """F5: a task does not wait for its receiver, and a receiver that binds late gets everything in order."""
-    address = unused_address()
+    address = dead_address(may_be_bound=True)
     task = llts.submit_quietly(llts.tools.add("late", "exit 0\n"), __ADDRESS__=address)
     task.result()
     late = Receiver(address)

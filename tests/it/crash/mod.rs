@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `CRASH_SEED` | decides when whom is killed | from the clock; printed |
 //! | `CRASH_TASKS` | tasks of the storm | 500 |
-//! | `CRASH_KILLS` | kills of the controller; agents are killed twice as often, and so are tools that stay | 20 |
+//! | `CRASH_KILLS` | kills of the controller; agents are killed twice as often, and so are tools that stay | 8 |
 
 mod alone;
 mod dir_pool;

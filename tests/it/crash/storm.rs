@@ -1,4 +1,4 @@
-//! The storm: 500 tasks from 4 clients, while the controller is killed 20 times and agents 40 times; tools that stay as well, 40 times.
+//! The storm: 500 tasks from 4 clients, while the controller is killed 8 times and agents 16 times; tools that stay as well, 16 times.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -42,7 +42,7 @@ fn what_a_tool_that_stays_was_given_is_done() {
 fn storm(service: &Service, stays: bool) {
     let seed = number("CRASH_SEED", u64::from(rand::random::<u32>()));
     let [tasks, kills] =
-        [("CRASH_TASKS", 500), ("CRASH_KILLS", 20)].map(|(name, default)| number(name, default) as usize);
+        [("CRASH_TASKS", 500), ("CRASH_KILLS", 8)].map(|(name, default)| number(name, default) as usize);
     // Captured, and shown if the test fails.
     writeln!(
         std::io::stderr(),

@@ -205,7 +205,7 @@ fn who_reads_no_answers_is_not_listened_to_then_cut() {
 fn who_falls_silent_is_asked_then_cut() {
     let mut settings = settings();
     // A peer that is to survive has twice as long for an answer.
-    settings.limits.ping_interval = Some(Duration::from_secs(5));
+    settings.limits.ping_interval = Some(Duration::from_secs(4));
     let echo = Echo::start(&settings);
     let witness = Witness::of(&echo);
     let mut raw = Raw::dealer(echo.address());

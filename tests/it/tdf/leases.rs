@@ -67,8 +67,7 @@ fn the_worker_of_an_expired_lease_is_lost_and_counts_nothing() {
 }
 
 /// Leases end while Redis is away, and a server may be the first to reach it again.
-#[test]
-fn a_worker_is_not_lost_because_redis_was_away() {
+fn a_worker_keeps_its_run_over(outage: impl FnOnce(&mut Place)) {
     let mut place = Place::on(Redis::durable());
     place.configs();
     let server = place.start(&["server", "one", "server.cfg"]);
@@ -80,23 +79,31 @@ fn a_worker_is_not_lost_because_redis_was_away() {
     assert_eq!(fence.task.0, lost);
 
     place.lease_until(&fence, seconds() + LEFT);
-    place.redis.signal(Signal::STOP);
-    pass(OUTAGE);
-    place.redis.signal(Signal::CONT);
+    outage(&mut place);
     place.has_a_round();
-    assert_eq!(place.sets(lost), ["running"], "Redis was frozen");
-    assert!(place.ours.renew(&name("w"), std::slice::from_ref(&fence)).unwrap().is_empty());
-
-    place.lease_until(&fence, seconds() + LEFT);
-    place.redis.kill();
-    pass(OUTAGE);
-    place.redis.start_again();
-    place.original.redis = place.redis.connect();
-    place.has_a_round();
-    assert_eq!(place.sets(lost), ["running"], "Redis was restarted");
+    assert_eq!(place.sets(lost), ["running"]);
     let mut renewed = || place.ours.renew(&name("w"), std::slice::from_ref(&fence));
     eventually("a renewal", || renewed().is_ok_and(|lost| lost.is_empty()));
     drop(server);
+}
+
+#[test]
+fn a_worker_is_not_lost_because_redis_was_frozen() {
+    a_worker_keeps_its_run_over(|place| {
+        place.redis.signal(Signal::STOP);
+        pass(OUTAGE);
+        place.redis.signal(Signal::CONT);
+    });
+}
+
+#[test]
+fn a_worker_is_not_lost_because_redis_was_restarted() {
+    a_worker_keeps_its_run_over(|place| {
+        place.redis.kill();
+        pass(OUTAGE);
+        place.redis.start_again();
+        place.original.redis = place.redis.connect();
+    });
 }
 
 /// Between the look of a server and its move.
