@@ -36,12 +36,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-pub use defects::{Defective, defective};
+pub use defects::{REMEDY, defective};
 pub use mirror::{Mirror, fetch_all, send_all};
 pub use thread::{Archives, ArchivesError};
 
 use api::archives_dir::{INCOMING, dir_in, folder_identity};
-use api::tools::{Limits, survey};
+use api::tools::{ArchiveError, Limits, survey};
 use api::wire::{Refusal, tool_manifest};
 use base::code::Code;
 use base::{HeldTool, ToolDigest, ToolManifest, ToolName, ToolPaths};
@@ -218,10 +218,10 @@ impl ArchiveStore {
 /// # Errors
 /// The reason why none could, or the defect of the `tool.toml`.
 fn look_into(file: &File, tool: &ToolName, limits: &Limits) -> Result<(Option<Arc<ToolManifest>>, ToolPaths), String> {
-    let found = survey(file, tool, limits, &AtomicBool::new(false)).map_err(|error| error.to_string())?;
-    if !found.has_script {
-        return Err(format!("it has no {tool}/run.sh"));
-    }
+    let found = survey(file, tool, limits, &AtomicBool::new(false)).map_err(|error| match error {
+        ArchiveError::NoScript => format!("it has no {tool}/run.sh"),
+        error => error.to_string(),
+    })?;
     let paths = ToolPaths::new(found.files.into_iter().map(|(path, _)| path));
     let Some(manifest) = found.manifest else { return Ok((None, paths)) };
     let text = String::from_utf8(manifest).map_err(|_| "tool.toml is not UTF-8".to_owned())?;

@@ -126,6 +126,13 @@ impl Host {
         self.cache().place(&hello(), &self.path("task"), &AtomicBool::new(false))
     }
 
+    /// Reads the archive as the controller does, which writes nothing: the defect that it finds, if any.
+    fn survey(&self) -> Option<String> {
+        let file = File::open(self.path("tools/hello.tar.gz")).unwrap();
+        let found = api::tools::survey(&file, &hello(), &self.limits, &AtomicBool::new(false));
+        found.err().map(|error| error.to_string())
+    }
+
     /// Installs and places an archive that must be refused with `code`, and checks that nothing came of it.
     fn refuse(&self, archive: &[u8], code: ExitCode) -> ToolError {
         self.install(archive);
@@ -135,6 +142,7 @@ impl Host {
         assert_eq!(snapshot(self.dir.path()), before, "{error}");
         let cached: Vec<_> = fs::read_dir(self.path("cache")).unwrap().map(|item| item.unwrap().file_name()).collect();
         assert!(cached.is_empty(), "the cache holds {cached:?}: {error}");
+        assert!(self.survey().is_some(), "the controller would hand it out: {error}");
         error
     }
 
@@ -149,6 +157,7 @@ impl Host {
     fn accept(&self, archive: &[u8]) -> BTreeMap<PathBuf, String> {
         self.install(archive);
         self.place().unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(self.survey(), None);
         let found = snapshot(&self.path("task/hello"));
         fs::remove_dir_all(self.path("task/hello")).unwrap();
         fs::remove_dir_all(self.path("cache")).unwrap();
@@ -654,7 +663,9 @@ proptest! {
         host.install(&tar.gz());
         let before = snapshot(host.dir.path());
         let root = host.path("task/hello");
-        if host.place().is_ok() {
+        let placed = host.place();
+        prop_assert_eq!(placed.is_ok(), host.survey().is_none(), "{:?} {:?}", placed, host.survey());
+        if placed.is_ok() {
             for (path, text) in snapshot(&root) {
                 // A link may lead nowhere, but not outside.
                 if text.contains("->") && let Ok(real) = fs::canonicalize(root.join(&path)) {

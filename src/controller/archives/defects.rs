@@ -1,52 +1,36 @@
 //! The archives of a tools folder that no agent can run. No task names them, so the controller has not read them either.
 
-use std::fs::{self, File, Metadata};
-use std::path::{Path, PathBuf};
+use std::fs::{self, Metadata};
+use std::path::Path;
 
 use super::look_into;
-use api::tools::Limits;
+use api::tools::{Limits, open_archive};
 use base::ToolName;
 
-/// See the [module](self).
-#[derive(Debug)]
-pub struct Defective {
-    path: PathBuf,
-    why: String,
-}
+/// What to do about a defective archive.
+pub const REMEDY: &str = "pack it again with `llts tool pack FOLDER`, or remove the file";
 
-impl Defective {
-    /// Its path, and why no agent can run it.
-    #[must_use]
-    pub fn what(&self) -> String {
-        format!("{} cannot be run: {}", self.path.display(), self.why)
-    }
-
-    /// What to do about each of them.
-    pub const REMEDY: &str = "pack it again with `llts tool pack FOLDER`, or remove the file";
-}
-
-/// The defective archives of a folder, by name. Each archive is read as a whole, except those that are known to be sound.
+/// The defective archives of a folder, by name: each a sentence without a full stop. An archive is read as a whole, except one
+/// that is known to be sound.
 #[must_use]
-pub fn defective(tools_dir: &Path, limits: &Limits, is_sound: impl Fn(&ToolName, &Metadata) -> bool) -> Vec<Defective> {
+pub fn defective(tools_dir: &Path, limits: &Limits, is_sound: impl Fn(&ToolName, &Metadata) -> bool) -> Vec<String> {
     let entries = fs::read_dir(tools_dir).into_iter().flatten().flatten();
-    let archives = entries.filter_map(|entry| {
-        let tool = ToolName::new(entry.file_name().to_str()?.strip_suffix(".tar.gz")?).ok()?;
-        Some((tool, entry.path()))
-    });
-    let mut archives: Vec<(ToolName, PathBuf)> = archives.collect();
-    archives.sort();
-    let defect = |(tool, path): (ToolName, PathBuf)| {
-        let checked = match fs::metadata(&path) {
-            Ok(metadata) if !metadata.is_file() => Err("it is no file".to_owned()),
-            Ok(metadata) if is_sound(&tool, &metadata) => Ok(()),
-            Ok(_) => File::open(&path)
-                .map_err(|error| error.to_string())
-                .and_then(|file| look_into(&file, &tool, limits).map(drop)),
-            Err(error) => Err(error.to_string()),
+    let tool = |name: &str| ToolName::new(name.strip_suffix(".tar.gz")?).ok();
+    let mut tools: Vec<ToolName> = entries.filter_map(|entry| tool(entry.file_name().to_str()?)).collect();
+    tools.sort();
+    let defect = |tool: &ToolName| {
+        // By the rules of the agents: no link may lead elsewhere.
+        let file = match open_archive(tools_dir, tool) {
+            Ok((file, ..)) => file,
+            Err(error) => return Some(error.to_string()),
         };
-        checked.err().map(|why| Defective { path, why })
+        if file.metadata().is_ok_and(|metadata| is_sound(tool, &metadata)) {
+            return None;
+        }
+        let why = look_into(&file, tool, limits).err()?;
+        Some(format!("{} cannot be run: {why}", tools_dir.join(tool.archive_name()).display()))
     };
-    archives.into_iter().filter_map(defect).collect()
+    tools.iter().filter_map(defect).collect()
 }
 
 #[cfg(test)]
@@ -66,14 +50,17 @@ mod tests {
         fs::write(dir.join("empty.tar.gz"), "").unwrap();
         fs::create_dir(dir.join("folder.tar.gz")).unwrap();
         fs::write(dir.join("not a tool.tar.gz"), "").unwrap();
+        let elsewhere = tempfile::NamedTempFile::new().unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), dir.join("far.tar.gz")).unwrap();
         let named = |is_sound: fn(&ToolName, &Metadata) -> bool| {
             let all = defective(dir, &limits, is_sound);
-            all.iter().map(|one| one.what().replace(&format!("{}/", dir.display()), "")).collect::<Vec<_>>().join("\n")
+            all.join("\n").replace(&format!("{}/", dir.display()), "")
         };
         insta::assert_snapshot!(named(|_, _| false), @r"
         cut.tar.gz cannot be run: it is truncated
         empty.tar.gz cannot be run: it is truncated
-        folder.tar.gz cannot be run: it is no file
+        far.tar.gz is a link that leaves the tools folder
+        cannot unpack folder.tar.gz: it is not a regular file
         other.tar.gz cannot be run: it has no other/run.sh
         ");
         assert!(!named(|tool, _| tool.as_str() == "cut").contains("cut.tar.gz"));

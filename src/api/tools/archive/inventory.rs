@@ -31,14 +31,19 @@ impl Inventory {
     pub(in crate::tools) fn len(&self) -> usize {
         self.0.len()
     }
+
+    pub(super) fn parts(&self) -> impl Iterator<Item = (&[u8], &Part)> {
+        self.0.iter().map(|(path, part)| (path.as_slice(), part))
+    }
 }
 
-/// An inventory under construction, member by member. Validating the archive is [`super::stage`]'s concern. An archive that
-/// it cannot interpret matches no unpacked tool.
+/// An inventory under construction, member by member. It refuses what [`super::stage`] refuses, without writing anything.
 pub(super) struct Stocktaking<'a> {
     tool: &'a ToolName,
     limits: &'a Limits,
     parts: BTreeMap<Vec<u8>, Part>,
+    /// Bytes of all files, with hard links counted again.
+    bytes: u64,
     /// Whether an entry is not in a folder with the name of the tool.
     beside: bool,
     links: Vec<(InnerPath, Vec<u8>)>,
@@ -46,7 +51,7 @@ pub(super) struct Stocktaking<'a> {
 
 impl<'a> Stocktaking<'a> {
     pub(super) const fn new(tool: &'a ToolName, limits: &'a Limits) -> Self {
-        Self { tool, limits, parts: BTreeMap::new(), beside: false, links: Vec::new() }
+        Self { tool, limits, parts: BTreeMap::new(), bytes: 0, beside: false, links: Vec::new() }
     }
 
     /// Adds a member. `seal` is that of its content, if it has one.
@@ -61,7 +66,9 @@ impl<'a> Stocktaking<'a> {
         let bytes = path.as_bytes();
         let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
         for folder in ends.filter_map(|at| bytes.get(..at)) {
-            self.parts.entry(folder.to_vec()).or_insert(Part::Folder);
+            if *self.parts.entry(folder.to_vec()).or_insert(Part::Folder) != Part::Folder {
+                return Err(ArchiveError::duplicate(folder));
+            }
         }
         let part = match &member.kind {
             Kind::Folder => Part::Folder,
@@ -77,14 +84,21 @@ impl<'a> Stocktaking<'a> {
                 }
             },
         };
-        match self.parts.entry(bytes.to_vec()) {
-            Entry::Occupied(known) if *known.get() == Part::Folder && part == Part::Folder => Ok(()),
-            Entry::Occupied(_) => Err(ArchiveError::duplicate(bytes)),
-            Entry::Vacant(free) => {
-                free.insert(part);
-                Ok(())
-            }
+        if let Part::File { bytes, .. } = part {
+            self.bytes = self.bytes.saturating_add(bytes);
         }
+        match self.parts.entry(bytes.to_vec()) {
+            Entry::Occupied(known) if *known.get() == Part::Folder && part == Part::Folder => {}
+            Entry::Occupied(_) => return Err(ArchiveError::duplicate(bytes)),
+            Entry::Vacant(free) => drop(free.insert(part)),
+        }
+        if self.parts.len() as u64 > self.limits.entries {
+            return Err(ArchiveError::Entries { limit: self.limits.entries });
+        }
+        if self.bytes > self.limits.unpacked_bytes {
+            return Err(ArchiveError::UnpackedBytes { limit: self.limits.unpacked_bytes });
+        }
+        Ok(())
     }
 
     /// Decides the layout, as [`super::stage`] does.
@@ -101,7 +115,8 @@ impl<'a> Stocktaking<'a> {
         }
         match parts.get_mut(RUN_SCRIPT.as_bytes()) {
             Some(Part::File { executable, .. }) => *executable = true,
-            _ => return Err(ArchiveError::NoScript),
+            Some(_) => return Err(ArchiveError::ScriptNotFile),
+            None => return Err(ArchiveError::NoScript),
         }
         Ok(Inventory(parts))
     }

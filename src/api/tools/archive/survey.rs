@@ -6,9 +6,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::sync::atomic::AtomicBool;
 
 use super::input::{Input, Watch};
+use super::inventory::{Part, Stocktaking};
 use super::members::{Kind, Members};
 use super::{ArchiveError, Limits, Packing};
-use crate::tools::RUN_SCRIPT;
 use crate::wire::tool_manifest;
 use base::{ToolName, os_text};
 
@@ -18,8 +18,6 @@ pub struct Survey {
     /// The paths of its files, folders and links in the folder of the tool, each with its bytes. The path of a folder ends with a
     /// slash.
     pub files: Vec<(String, u64)>,
-    /// Whether it has a run.sh.
-    pub has_script: bool,
     /// The content of its `tool.toml`.
     pub manifest: Option<Vec<u8>>,
 }
@@ -27,20 +25,17 @@ pub struct Survey {
 /// Lists an archive from its first byte, without moving its cursor.
 ///
 /// # Errors
-/// When it is damaged, hostile or beyond a limit.
+/// As [`unpack`](super::unpack), except for those of writing.
 pub fn survey(archive: &File, tool: &ToolName, limits: &Limits, stop: &AtomicBool) -> Result<Survey, ArchiveError> {
     const MANIFEST: &str = "tool.toml";
     let input = Input::new(archive, Packing::Gzip, limits, Watch::start(limits.timeout, stop))?;
     let mut members = Members::new(input, limits);
-    let mut survey = Survey::default();
-    let (own, mut manifests) = (format!("{tool}/"), [None, None]);
+    let mut stocktaking = Stocktaking::new(tool, limits);
+    let places = [MANIFEST.to_owned(), format!("{tool}/{MANIFEST}")];
+    let mut manifests = [None, None];
     while let Some(member) = members.next()? {
-        let mut path = os_text(OsStr::from_bytes(member.path.as_bytes()));
-        let place =
-            [path.as_str(), path.strip_prefix(&own).unwrap_or_default()].iter().position(|path| *path == MANIFEST);
-        let mut size = 0;
         if let Kind::File { bytes } = member.kind {
-            size = bytes;
+            let place = places.iter().position(|place| place.as_bytes() == member.path.as_bytes());
             let mut content = place.map(|_| Vec::new());
             members.content(bytes, |chunk| {
                 // One byte more than is accepted, to show that it is too long.
@@ -53,23 +48,20 @@ pub fn survey(archive: &File, tool: &ToolName, limits: &Limits, stop: &AtomicBoo
                 manifests[place] = content;
             }
         }
-        if let Kind::Folder = member.kind {
-            path.push('/');
-        }
-        survey.files.push((path, size));
+        stocktaking.add(&member, members.seal())?;
     }
     members.input.finish()?;
+    let inventory = stocktaking.finish()?;
+    let files = inventory.parts().map(|(path, part)| {
+        let path = os_text(OsStr::from_bytes(path));
+        match part {
+            Part::Folder => (path + "/", 0),
+            Part::File { bytes, .. } => (path, *bytes),
+            Part::Symlink { .. } => (path, 0),
+        }
+    });
+    // In an archive with files at the top, a folder with the name of the tool is an ordinary one, and so is what it contains.
     let [at_the_top, in_its_folder] = manifests;
-    let is_flat = survey.files.iter().any(|(path, _)| path == RUN_SCRIPT);
-    if is_flat {
-        survey.manifest = at_the_top;
-    } else {
-        survey.manifest = in_its_folder;
-        let files = std::mem::take(&mut survey.files).into_iter();
-        let inner = |(path, size): (String, u64)| Some((path.strip_prefix(&own)?.to_owned(), size));
-        survey.files = files.filter_map(inner).collect();
-    }
-    survey.files.retain(|(path, _)| !path.is_empty());
-    survey.has_script = survey.files.iter().any(|(path, _)| path == RUN_SCRIPT);
-    Ok(survey)
+    let manifest = inventory.part(MANIFEST.as_bytes()).and(at_the_top.or(in_its_folder));
+    Ok(Survey { files: files.collect(), manifest })
 }

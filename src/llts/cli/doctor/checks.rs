@@ -18,7 +18,7 @@ use api::trust::Part;
 use api::wire::requests::history::{RoundFilter, incidents};
 use api::wire::requests::stats;
 use base::{IncidentKind, counted};
-use controller::archives::{Defective, defective};
+use controller::archives::{REMEDY, defective};
 use controller::store;
 use llts_client::Client;
 use llts_client::configured::{self, Configured};
@@ -296,7 +296,7 @@ fn tools(session: &Session) -> Vec<Finding> {
         ),
         count => Finding::good(format!("{} in {folder}", count - defective.len())),
     };
-    let bad = defective.iter().map(|one| Finding::bad(one.what(), Defective::REMEDY));
+    let bad = defective.iter().map(|one| Finding::bad(one, REMEDY));
     [of_all].into_iter().chain(bad).collect()
 }
 

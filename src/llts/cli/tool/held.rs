@@ -12,7 +12,7 @@ use api::wire::requests::tool;
 use api::wire::requests::tool::ToolRow;
 use api::wire::tool_manifest;
 use base::ToolName;
-use controller::archives::{Defective, defective};
+use controller::archives::{REMEDY, defective};
 use llts_client::{Client, ClientError};
 use proc::clock;
 use term::exit::Failure;
@@ -59,7 +59,7 @@ fn note_defective(session: &Session, rows: &[ToolRow]) {
     };
     let Config { paths, archive, .. } = &session.config;
     for one in defective(&paths.tools_dir, archive, is_sound) {
-        note(&format!("{}; {}", one.what(), Defective::REMEDY));
+        note(&format!("{one}; {REMEDY}"));
     }
 }
 
