@@ -33,13 +33,12 @@ use super::workspace::{Workspace, WorkspaceError};
 use crate::slot::{Effect, Ending, Settings, Slot};
 use api::config::Config;
 use api::reload::Reload;
+use api::tools;
 use api::tools::ToolsFolder;
 use api::transport;
-use api::trust::{Part, Untrusted};
 use api::wire::requests::Sender;
 use api::wire::requests::kill::TASK_KILL;
 use api::wire::{agent, publish};
-use api::{tools, trust};
 use base::words::kind::TASK_FINISH;
 use base::{AgentId, Now, TaskId};
 use proc::guard::GuardPlan;
@@ -63,9 +62,6 @@ pub enum AgentError {
     /// An agent of this name is already running here.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// Another user controls a folder.
-    #[error(transparent)]
-    Folder(#[from] Untrusted),
     /// The settings of the connection are invalid, or descriptors have run out.
     #[error(transparent)]
     Socket(#[from] SocketError),
@@ -141,7 +137,6 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>, reload: &Relo
     let guard_keeper = GuardKeeper::start(guard);
     process::become_subreaper()?;
     proc::limits::raise_descriptor_limit()?;
-    trust::check(config, Part::Agent)?;
     let sessions = Sessions::begin(&config.paths.state_dir.join("agents"), name)?;
     let lifetime = name.lifetime();
     let name = name.id();

@@ -1,5 +1,5 @@
 //! Checks the folders of the configuration. As ssh(1) does with its keys, llts refuses a folder that another user owns or may
-//! write to: that user could decide what the agents run, or read submitted data.
+//! write to: that user could decide what the agents run or which files a log is, or read submitted data.
 //!
 //! | the folder, or one above it, | result |
 //! |---|---|
@@ -33,12 +33,14 @@ const OTHERS_WRITE: u32 = 0o002;
 const GROUP_WRITE: u32 = 0o020;
 const STICKY: u32 = 0o1000;
 
+const LOG_DIR: &str = "LOG_DIR";
+
 /// The number of links on a path that the system follows.
 const LINKS_MAX: usize = 40;
 
 /// A folder that must not be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{key} is {}, and {}: anyone who can write there decides what runs here; run {remedy}, or configure another folder", .folder.display(), .what)]
+#[error("{key} is {}, and {}: anyone who can write there decides {}; run {remedy}, or configure another folder", .folder.display(), .what, power(key))]
 pub struct Untrusted {
     key: &'static str,
     folder: PathBuf,
@@ -68,7 +70,7 @@ struct Trust {
     outside: Option<Uid>,
 }
 
-/// Checks the folders that a part of the service uses.
+/// Checks the folders that a part of the service uses. Nothing is made or opened in them before.
 ///
 /// # Errors
 /// For the first folder that another user owns or may write to.
@@ -76,15 +78,22 @@ pub fn check(config: &Config, part: Part) -> Result<(), Untrusted> {
     let trust = Trust::of_this_process();
     let paths = &config.paths;
     let state = ("STATE_DIR", Some(paths.state_dir.as_path()));
+    let log = (LOG_DIR, Some(config.log.dir.as_path()));
     let tools = ("AGENT_TOOLS_DIR", Some(paths.tools_dir.as_path()));
     let work = ("AGENT_WORK_DIR", Some(paths.work_dir.as_path()));
     let sources = ("TOOL_SOURCES_DIR", paths.tool_sources_dir.as_deref());
     let used: &[_] = match part {
-        Part::Controller => &[state],
-        Part::Agent => &[state, tools, work],
-        Part::Supervisor => &[state, tools, work, sources],
+        Part::Controller => &[state, log],
+        Part::Agent => &[state, log, tools, work],
+        Part::Supervisor => &[state, log, tools, work, sources],
     };
     used.iter().try_for_each(|(key, folder)| folder.map_or(Ok(()), |folder| trust.check(key, folder)))
+}
+
+/// What the owner of a folder decides.
+fn power(key: &str) -> &'static str {
+    // By a link in place of a log file.
+    if key == LOG_DIR { "which files the service writes to" } else { "what runs here" }
 }
 
 /// Whether only trusted users can write to a folder that llts has made.

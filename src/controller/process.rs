@@ -41,8 +41,6 @@ use super::store::{CommitError, Store, Writer};
 use api::config::Config;
 use api::reload::Reload;
 use api::transport;
-use api::trust;
-use api::trust::Part;
 use api::wire::page::PageBytes;
 use api::wire::publish;
 use api::wire::reply::Reply;
@@ -80,7 +78,6 @@ pub fn run(
     // This comes before any thread is started, so that all of them leave these signals to the loop.
     let own = [Signal::SIGTERM, Signal::SIGINT, RETIRE];
     let mut signals = Signals::install(&[&own, Reload::signal().as_slice()].concat())?;
-    trust::check(config, Part::Controller)?;
     let (lock, mut before) = succession::begin(&config.paths.state_dir, handover)?;
     let Some(mut store) = leading::open(config, &mut signals, reload)? else { return Ok(()) };
     let descriptors = proc::limits::raise_descriptor_limit()?;

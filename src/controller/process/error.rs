@@ -4,7 +4,6 @@ use std::error::Error;
 
 use crate::archives::ArchivesError;
 use crate::store::{CommitError, StoreError};
-use api::trust::Untrusted;
 use proc::lock::LockError;
 use zmtp::port::SocketError;
 
@@ -14,9 +13,6 @@ pub enum ControllerError {
     /// Another controller uses the same folder.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// Another user controls STATE_DIR.
-    #[error(transparent)]
-    Folder(#[from] Untrusted),
     /// A port cannot be bound.
     #[error(transparent)]
     Socket(#[from] SocketError),

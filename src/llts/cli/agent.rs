@@ -4,6 +4,8 @@ use clap::Args;
 
 use super::controller::logged;
 use agent::process::{AgentError, Name};
+use api::trust;
+use api::trust::Part;
 use base::{AgentId, InvalidAgentId};
 use proc::files::privacy;
 use proc::logging;
@@ -37,6 +39,8 @@ pub(super) fn run(session: &Session, args: &AgentArgs) -> Result<u8, Failure> {
         }
         _ => session.config.clone(),
     };
+    // Before the first file is opened.
+    trust::check(config, Part::Agent).map_err(Failure::failed)?;
     let name = args.name.clone().map_or_else(Name::made_up, Name::Given);
     // An agent without a name is started by hand: it logs to its terminal unless AGENT_LOG_FILE is set.
     let has_file = args.name.is_some() || config.log.agent_name_is_set;

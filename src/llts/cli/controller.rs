@@ -4,6 +4,8 @@ use clap::Args;
 
 use crate::compose::HOSTS;
 use api::config::Config;
+use api::trust;
+use api::trust::Part;
 use controller::process::ControllerError;
 use proc::files::privacy;
 use proc::lock::StateLock;
@@ -23,6 +25,8 @@ pub(super) struct ControllerArgs {
 pub(super) fn run(session: &Session, args: &ControllerArgs) -> Result<u8, Failure> {
     privacy::keep_files_private();
     let config = &session.config;
+    // Before the first file is opened.
+    trust::check(config, Part::Controller).map_err(Failure::failed)?;
     match logging::init(&config.log, Some(&config.log.controller_file())) {
         // Two controllers of one folder also share the log; the lock of the folder gives the better message.
         Err(LogError::InUse(_)) if StateLock::holder(&config.paths.state_dir, controller::process::LOCK).is_some() => {}

@@ -10,6 +10,8 @@ use super::host;
 use crate::cli::{end_abandoned, make_home};
 use api::config::key_variables;
 use api::transport;
+use api::trust;
+use api::trust::Part;
 use controller::store::ServerStore;
 use llts_client::configured;
 use proc::lock::StateLock;
@@ -157,6 +159,8 @@ fn settled(
 ) -> Result<(StateLock, Option<Service>), Failure> {
     let state_dir = &session.config.paths.state_dir;
     loop {
+        // Before the first file is made there.
+        trust::check(&session.config, Part::Supervisor).map_err(Failure::failed)?;
         let starting = supervisor::starting(state_dir).map_err(Failure::failed)?;
         let holder = supervisor::holder(state_dir).filter(|_| is_standby);
         let Some(holder) = holder else {

@@ -122,6 +122,7 @@ fn folders_that_others_may_write_are_refused_until_the_command_is_said() {
     sandbox.tool("true", "exit 0");
     for (key, name) in [
         ("STATE_DIR", "state"),
+        ("LOG_DIR", "log"),
         ("AGENT_TOOLS_DIR", "testTools"),
         ("AGENT_WORK_DIR", "work"),
         ("TOOL_SOURCES_DIR", "tools"),
@@ -129,18 +130,21 @@ fn folders_that_others_may_write_are_refused_until_the_command_is_said() {
         let folder = sandbox.path(name);
         fs::create_dir_all(&folder).unwrap();
         fs::set_permissions(&folder, Permissions::from_mode(0o777)).unwrap();
+        let files = || fs::read_dir(&folder).unwrap().count();
+        let before = files();
         let said = sandbox.llts("up 1");
         assert_eq!(said.code, Some(1), "{key}: {said:?}");
         assert!(
             said.err.contains(&format!("llts: {key} is {}, and it is writable by others", folder.display())),
             "{said:?}"
         );
-        if key == "STATE_DIR" {
+        if ["STATE_DIR", "LOG_DIR"].contains(&key) {
             sandbox.llts("controller").failed(1, key);
         }
         if key != "TOOL_SOURCES_DIR" {
             sandbox.llts("agent").failed(1, key);
         }
+        assert_eq!(files(), before, "{key}: a file was made in a folder that is refused");
         let command = said.err.split("run `").nth(1).and_then(|rest| rest.split("`, or").next()).unwrap();
         assert!(Command::new("sh").args(["-c", command]).status().unwrap().success(), "{command}");
     }
