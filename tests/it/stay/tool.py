@@ -6,8 +6,13 @@ line = socket.socket(fileno=int(os.environ["LLTS_STAY_FD"]))
 lines = line.makefile()
 
 
-def say(**message):
-    line.sendall(json.dumps(message).encode() + b"\n")
+def encoded(**message):
+    return json.dumps(message).encode() + b"\n"
+
+
+def say(then=b"", **message):
+    # Together, so that nobody can see the first without the second.
+    line.sendall(encoded(**message) + then)
 
 
 def done(message, exit_code=0, **more):
@@ -62,8 +67,8 @@ def do(message):
         line.shutdown(socket.SHUT_RDWR)
         time.sleep(1000)
     elif mode == "twice":
-        done(message)
-        done(message)
+        again = encoded(type="done", id=message["id"], round=message["round"], exit_code=0)
+        done(message, then=again)
     elif mode == "other":
         say(type="done", id="TASK_1.000000_aaaaa", round=0, exit_code=0)
     elif mode == "round":
@@ -89,10 +94,11 @@ def do(message):
         except OSError:
             time.sleep(1000)
     elif mode == "flood":
-        done(message)
+        more = b"more\n" * 1000
+        done(message, then=more)
         try:
             while True:
-                line.sendall(b"more\n" * 1000)
+                line.sendall(more)
         except OSError:
             sys.exit()
     elif mode == "exec":
