@@ -19,7 +19,7 @@ use api::transport;
 use api::wire::requests::Sender;
 use api::wire::requests::kill::TASK_KILL;
 use api::wire::{agent, publish};
-use base::{AgentId, ExitCode, Labels, Mono, Now, Session};
+use base::{AgentId, ExitCode, Labels, Mono, Now, RunResult, Session};
 use proc::clock;
 use proc::signals::Signals;
 use zmtp::endpoint::ConnectionLimits;
@@ -123,20 +123,7 @@ impl SimulatedAgent {
 }
 
 fn nothing_left() -> Exited {
-    Exited {
-        exit_code: ExitCode(0),
-        error: String::new(),
-        cpu_seconds: 0.0,
-        max_rss_kib: 0,
-        report_tail: String::new(),
-        stdout_tail: String::new(),
-        stderr_tail: String::new(),
-        output_bytes: None,
-        defer: None,
-        value: None,
-        warm: None,
-        provided: None,
-    }
+    Exited { result: RunResult::of(ExitCode(0), String::new()), provided: None }
 }
 
 /// Runs one agent until standard input ends.

@@ -14,7 +14,8 @@ use crate::samples::rate;
 use crate::{Bench, BenchError, floor};
 use base::tdf::WorkerName;
 use proc::clock;
-use tdf::shell::{Claim, Claimed, Ending, Report};
+use tdf::engine::worker::Assignment;
+use tdf::shell::{Claim, Ending, Report};
 
 const WORKERS: usize = 4;
 
@@ -72,7 +73,7 @@ fn claims(bench: &mut Bench<'_>) -> Result<Measured, BenchError> {
         let mut done = 0;
         while let Some(task) = claimed.pop() {
             done += 1;
-            let fence = task.fence();
+            let fence = task.fence.clone();
             let report = Report { fence: &fence, ending: Ending::Executed { output: b"", error: b"" }, log: &[] };
             let token = format!("{round}-{done}");
             let claim = Claim { worker: &worker, token: &token, count: 1 };
@@ -97,9 +98,9 @@ fn batches(bench: &mut Bench<'_>) -> Result<Measured, BenchError> {
     for round in 0..bench.plan.rounds {
         ground.open(&mut namespace, tasks)?;
         let before = clock::now().mono;
-        let (mut done, mut number, mut claimed) = (0, 0, Vec::new());
+        let (mut done, mut number, mut claimed) = (0, 0, Vec::<Assignment>::new());
         loop {
-            let fences: Vec<_> = claimed.iter().map(Claimed::fence).collect();
+            let fences: Vec<_> = claimed.iter().map(|task| task.fence.clone()).collect();
             let ending = Ending::Executed { output: b"", error: b"" };
             let reports: Vec<Report<'_>> = fences.iter().map(|fence| Report { fence, ending, log: &[] }).collect();
             let token = format!("{round}-{number}");

@@ -231,7 +231,7 @@ impl Outputs {
 
     fn note_lost(&mut self, output: OutputId, error: &io::Error) {
         let OutputId { task, round, stream } = output;
-        log::error!("cannot keep the {} of round {round} of task {task}: {error}", folder::word(stream));
+        log::error!("cannot keep the {} of round {round} of task {task}: {error}", stream.word());
         self.lost.push_back((output, format!("the agent could not keep it: {error}")));
         if self.lost.len() > REASONS_MAX {
             self.lost.pop_front();

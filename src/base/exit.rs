@@ -4,7 +4,7 @@ use std::fmt;
 
 /// `__EXIT_CODE__` (docs/sources/controller.md, 2.7): the exit code of run.sh, the negated number of the signal that ended it, or a
 /// code for a run that never started or that its agent gave up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ExitCode(pub i32);
 
 impl ExitCode {

@@ -16,6 +16,16 @@ pub enum Stream {
 impl Stream {
     /// All outputs.
     pub const ALL: [Self; 3] = [Self::Stdout, Self::Stderr, Self::Report];
+
+    /// The word for it in JSON and in names of files.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+            Self::Report => "report",
+        }
+    }
 }
 
 /// One output of one round of a task.

@@ -68,7 +68,7 @@ pub struct OutputBytes {
 }
 
 /// How a run ended.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunResult {
     /// Exit code of run.sh, or a code for what ended the run.
     pub exit_code: ExitCode,
@@ -114,24 +114,8 @@ impl RunResult {
 
     /// A result with nothing but an exit code and a reason.
     #[must_use]
-    pub const fn of(exit_code: ExitCode, error: String) -> Self {
-        Self {
-            exit_code,
-            error,
-            report_tail: String::new(),
-            stdout_tail: String::new(),
-            stderr_tail: String::new(),
-            output_bytes: None,
-            cpu_seconds: 0.0,
-            max_rss_kib: 0,
-            reaped: 0,
-            by_itself: false,
-            told_to_finish: false,
-            defer: None,
-            value: None,
-            warm: None,
-            files: None,
-        }
+    pub fn of(exit_code: ExitCode, error: String) -> Self {
+        Self { exit_code, error, ..Self::default() }
     }
 }
 

@@ -189,7 +189,7 @@ impl Service {
     fn serve(&mut self, signals: &mut Signals, config: &Config, reload: &Reload) -> Result<Ending, ControllerError> {
         loop {
             let before = clock::now().mono;
-            let has_room = self.sequencer.has_push_room(|address| self.pusher.room(address));
+            let has_room = self.sequencer.controller().has_push_room(|address| self.pusher.room(address));
             let deadline = self.sequencer.poll_timeout().map(|(at, _)| at).filter(|_| !has_room);
             let deadline = deadline.or_else(|| has_room.then_some(before));
             let idle = self.idle.as_ref().and_then(Idle::poll_timeout);
@@ -224,9 +224,9 @@ impl Service {
             if store_ready {
                 self.take_outcome(now)?;
             }
-            self.sequencer.handle_timeout(now);
+            self.sequencer.controller().handle_timeout(now);
             self.stay_leader(now);
-            self.sequencer.handle_push_room(|address| self.pusher.room(address));
+            self.sequencer.controller().handle_push_room(|address| self.pusher.room(address));
             self.depart(now);
             // The records are freed after the answers that have waited for them.
             self.stored.clear();
@@ -319,7 +319,7 @@ impl Service {
             }
         }
         while let Some(incident) = self.history.poll_incident() {
-            self.sequencer.handle_incident(now, incident);
+            self.sequencer.controller().handle_incident(now, incident);
         }
     }
 
@@ -327,7 +327,7 @@ impl Service {
     fn acknowledge(&mut self, now: Now) {
         while let Some(received) = self.pusher.poll_acknowledgement() {
             if let Some((task, pushes)) = publish::decode_acknowledgement(&received.frame) {
-                self.sequencer.handle_acknowledgement(now, task, pushes, &received.from);
+                self.sequencer.controller().handle_acknowledgement(now, task, pushes, &received.from);
             }
         }
     }
@@ -421,8 +421,8 @@ impl Service {
                 }
             }
         }
-        logging::write(self.sequencer.take_log());
-        for (kind, text) in self.sequencer.take_incidents() {
+        logging::write(self.sequencer.controller().take_log());
+        for (kind, text) in self.sequencer.controller().take_incidents() {
             incidents::note(kind, text);
         }
         self.doors.flush();

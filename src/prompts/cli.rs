@@ -68,6 +68,11 @@ fn server(session: &Session, host: &str, port: Option<u16>) -> Result<Server, Fa
     Ok(Server { host: host.to_owned(), port: self::port(session, port), keys })
 }
 
+/// The secret that the master asks for.
+fn secret(session: &Session) -> Option<String> {
+    session.config.prompt.secret.as_ref().map(|secret| secret.reveal().to_owned())
+}
+
 /// The folder with `.tasks/`: the named one, otherwise that of the configuration.
 fn root(session: &Session, named: Option<&Path>) -> PathBuf {
     named.unwrap_or(&session.config.prompt.root_dir).to_owned()

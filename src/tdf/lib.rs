@@ -29,7 +29,7 @@
 //! 1. [`shell::Wake`] receives the message that a task is open, or the pause of a resting worker ends.
 //! 2. The engine asks for [`engine::worker::Effect::Claim`] with the number of a token.
 //! 3. [`shell::Namespace::claim`] sends `claim.lua` on the thread for calls. The same token gets the same task, so a lost answer is
-//!    harmless. The answer is a [`shell::Claimed`], whose fence guards every later call.
+//!    harmless. The answer is a [`engine::worker::Assignment`], whose fence guards every later call.
 //! 4. [`engine::worker::Effect::Prepare`] gets the program ([`agent::source::Programs`]), on a thread of its own.
 //! 5. The program runs as a tool runs at an agent: with a guard, and until no process of it is left. The lease is renewed meanwhile; a
 //!    worker that has lost the task ends the program.

@@ -28,7 +28,7 @@ use api::config::RedisSection;
 
 pub use error::RedisError;
 pub use manage::{CallbackError, Callbacks, Manager, ManagerError};
-pub use namespace::{Claim, Claimed, Ending, LogLine, LostRun, Namespace, Report, Reported};
+pub use namespace::{Claim, Ending, LostRun, Namespace, Report, Reported};
 pub use opener::{OpenError, Order};
 pub use server::{Server, ServerError};
 pub use session::{Holder, WorkerKind};

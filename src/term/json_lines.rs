@@ -21,12 +21,7 @@ pub struct JsonLines {
 impl JsonLines {
     /// For this output of a task.
     pub fn new(task: &str, stream: Stream) -> Self {
-        let stream = match stream {
-            Stream::Stdout => "stdout",
-            Stream::Stderr => "stderr",
-            Stream::Report => "report",
-        };
-        Self { task: task.to_owned(), stream, rest: Vec::new() }
+        Self { task: task.to_owned(), stream: stream.word(), rest: Vec::new() }
     }
 
     /// The objects of all lines that these bytes complete.

@@ -8,7 +8,7 @@ use api::wire::agent::ToAgent;
 use api::wire::requests::Sender;
 use api::wire::requests::apply::Dispatch;
 use api::wire::requests::heartbeat::Heard;
-use base::{AgentId, ExitCode, Fields, Labels, Mono, Now, Round, Session, TaskId, ToolName, Wall};
+use base::{AgentId, ExitCode, Fields, Labels, Mono, Now, Round, RunResult, Session, TaskId, ToolName, Wall};
 
 fn main() {
     divan::main();
@@ -72,20 +72,9 @@ fn settle(slot: &mut Slot, sender: &Sender, now: Now) {
 }
 
 fn exited() -> Exited {
-    Exited {
-        exit_code: ExitCode(0),
-        error: String::new(),
-        cpu_seconds: 0.001,
-        max_rss_kib: 1000,
-        report_tail: "done\n".to_owned(),
-        stdout_tail: String::new(),
-        stderr_tail: String::new(),
-        output_bytes: None,
-        defer: None,
-        value: None,
-        warm: None,
-        provided: None,
-    }
+    let (cpu_seconds, max_rss_kib, report_tail) = (0.001, 1000, "done\n".to_owned());
+    let result = RunResult { cpu_seconds, max_rss_kib, report_tail, ..RunResult::of(ExitCode(0), String::new()) };
+    Exited { result, provided: None }
 }
 
 #[divan::bench]

@@ -281,15 +281,6 @@ fn entry(folder: BorrowedFd<'_>, name: String) -> Option<Entry> {
     Some((written, name, u64::try_from(stat.st_size).unwrap_or_default()))
 }
 
-/// The word for an output in names.
-pub(super) const fn word(stream: Stream) -> &'static str {
-    match stream {
-        Stream::Stdout => "stdout",
-        Stream::Stderr => "stderr",
-        Stream::Report => "report",
-    }
-}
-
 /// The name of an output as the run has left it.
 pub(super) fn raw(output: OutputId) -> String {
     named(output, RAW)
@@ -301,14 +292,14 @@ pub(super) fn raw_of_killed(output: OutputId) -> String {
 }
 
 fn named(OutputId { task, round, stream }: OutputId, end: &str) -> String {
-    format!("{task}.{round}.{}.{end}", word(stream))
+    format!("{task}.{round}.{}.{end}", stream.word())
 }
 
 /// The output of a name without its end. The id of a task contains a point.
 fn parsed(name: &str) -> Option<OutputId> {
     let (rest, stream) = name.rsplit_once('.')?;
     let (task, round) = rest.rsplit_once('.')?;
-    let stream = Stream::ALL.into_iter().find(|candidate| word(*candidate) == stream)?;
+    let stream = Stream::ALL.into_iter().find(|candidate| candidate.word() == stream)?;
     Some(OutputId { task: task.parse().ok()?, round: base::Round(round.parse().ok()?), stream })
 }
 

@@ -5,7 +5,7 @@ use crate::workspace::{TailLimit, TaskDir, tail_of_text};
 use api::config::AgentSection;
 use api::wire::info;
 use api::wire::requests::apply::Dispatch;
-use base::{Defer, ExitCode, OutputBytes};
+use base::{Defer, ExitCode, OutputBytes, RunResult};
 use proc::files::disk_room::check_room;
 use proc::process::ChildExit;
 
@@ -45,9 +45,7 @@ pub(super) fn read(config: &AgentSection, exit: &ChildExit, run: Option<Places<'
     let is_deferred = exit.exit == ExitCode::DEFERRED;
     // Few programs notice that their last output did not fit on a full disk.
     let room = run.map_or(Ok(()), |places| check_room(places.outputs.path()));
-    Exited {
-        exit_code: exit.exit,
-        error: room.err().map(|error| error.to_string()).unwrap_or_default(),
+    let result = RunResult {
         cpu_seconds: exit.cpu_seconds,
         max_rss_kib: exit.max_rss_kib,
         output_bytes: Some(OutputBytes { report: report.bytes, stdout: stdout.bytes, stderr: stderr.bytes }),
@@ -55,10 +53,9 @@ pub(super) fn read(config: &AgentSection, exit: &ChildExit, run: Option<Places<'
         stdout_tail: stdout.text,
         stderr_tail: stderr.text,
         defer: run.filter(|_| is_deferred).map(|_| Box::new(folder.map(defer).unwrap_or_default())),
-        value: None,
-        warm: None,
-        provided,
-    }
+        ..RunResult::of(exit.exit, room.err().map(|error| error.to_string()).unwrap_or_default())
+    };
+    Exited { result, provided }
 }
 
 /// The locations that a task of a step provides.

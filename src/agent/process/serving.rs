@@ -11,11 +11,11 @@ use super::ending::{Places, REPORT_LOG};
 use super::growth::Growth;
 use super::preparation::{STDERR, STDOUT};
 use crate::outputs::Outputs;
-use crate::slot::{Exited, Slot};
+use crate::slot::Slot;
 use crate::workspace::TaskDir;
 use api::wire::requests::apply::Dispatch;
 use api::wire::requests::serve::{Part, Served, Wanted};
-use base::{ExitCode, OutputId, PastRound, Stream, exact_tail};
+use base::{ExitCode, OutputId, PastRound, RunResult, Stream, exact_tail};
 use proc::files::file_copy::copy_into;
 
 /// See the [module](self).
@@ -32,8 +32,8 @@ impl Serving {
     }
 
     /// run.sh has ended, with these ends of its outputs.
-    pub(super) fn handle_end(&mut self, exited: &Exited) {
-        self.worth_keeping = Stream::ALL.into_iter().filter(|stream| is_worth_keeping(*stream, exited)).collect();
+    pub(super) fn handle_end(&mut self, result: &RunResult) {
+        self.worth_keeping = Stream::ALL.into_iter().filter(|stream| is_worth_keeping(*stream, result)).collect();
     }
 
     /// Keeps the outputs of a run whose folder is about to be removed.
@@ -136,14 +136,10 @@ impl Serving {
 
 /// Whether the result lacks a part of the output. The controller shortens the end of an output in a result if another round
 /// follows, as it may after a failure.
-fn is_worth_keeping(stream: Stream, exited: &Exited) -> bool {
-    let (tail, bytes) = match (stream, exited.output_bytes.unwrap_or_default()) {
-        (Stream::Stdout, bytes) => (&exited.stdout_tail, bytes.stdout),
-        (Stream::Stderr, bytes) => (&exited.stderr_tail, bytes.stderr),
-        (Stream::Report, bytes) => (&exited.report_tail, bytes.report),
-    };
-    let is_shortened = exited.exit_code != ExitCode(0) && bytes > PastRound::TAIL_BYTES_MAX as u64;
-    bytes > 0 && (is_shortened || exact_tail(tail, bytes) != Some(0))
+fn is_worth_keeping(stream: Stream, result: &RunResult) -> bool {
+    let bytes = result.total(stream).unwrap_or_default();
+    let is_shortened = result.exit_code != ExitCode(0) && bytes > PastRound::TAIL_BYTES_MAX as u64;
+    bytes > 0 && (is_shortened || exact_tail(result.tail(stream), bytes) != Some(0))
 }
 
 fn live(stream: Stream, dispatch: &Dispatch, dir: &TaskDir) -> Option<File> {

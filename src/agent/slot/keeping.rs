@@ -55,7 +55,8 @@ impl Slot {
     pub fn handle_read_again(&mut self, exited: Exited) {
         let Run::Active(run) = &mut self.run else { return };
         if let State::Keeping { result } | State::Removing { result } = &mut run.state {
-            exited.give_outputs(result);
+            let RunResult { report_tail, stdout_tail, stderr_tail, output_bytes, .. } = exited.result;
+            *result = RunResult { report_tail, stdout_tail, stderr_tail, output_bytes, ..std::mem::take(result) };
         }
     }
 

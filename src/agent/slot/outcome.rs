@@ -1,7 +1,7 @@
 //! Data of effects, and their results.
 
 use super::orders::Order;
-use base::{Defer, ExitCode, Mono, OutputBytes, Provided, RunResult};
+use base::{ExitCode, Mono, Provided, RunResult};
 
 /// How long the run of an exclusive task may continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,31 +43,12 @@ pub enum SpawnFailure {
     Exited(Box<Exited>),
 }
 
-/// How run.sh ended, with the ends of its outputs.
+/// How run.sh ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exited {
-    /// Exit code.
-    pub exit_code: ExitCode,
-    /// Why the outputs may not be all that run.sh has written, as one sentence, or empty.
-    pub error: String,
-    /// Processor time, in seconds.
-    pub cpu_seconds: f64,
-    /// Peak resident memory, in KiB.
-    pub max_rss_kib: u64,
-    /// The end of report.log.
-    pub report_tail: String,
-    /// The end of stdout.
-    pub stdout_tail: String,
-    /// The end of stderr.
-    pub stderr_tail: String,
-    /// Total sizes of the outputs.
-    pub output_bytes: Option<OutputBytes>,
-    /// The request in defer.info, if run.sh deferred.
-    pub defer: Option<Box<Defer>>,
-    /// The value that a tool that stays has answered, as JSON.
-    pub value: Option<Box<str>>,
-    /// Whether the task found its tool running; `None` for a tool that does not stay.
-    pub warm: Option<bool>,
+    /// The result of the run, as far as run.sh decides it: the slot knows whether it ended by itself, what was left of it, and which
+    /// files are kept.
+    pub result: RunResult,
     /// The content of `../provide`; `None` for a task that is not of a step.
     pub provided: Option<ProvideFolder>,
 }
@@ -98,37 +79,6 @@ impl ProvideFolder {
                 None
             }
         }
-    }
-}
-
-impl Exited {
-    /// The result of a run that ended like this, `by_itself` or by a signal of its agent.
-    pub(super) fn into_result(self, by_itself: bool) -> RunResult {
-        RunResult {
-            exit_code: self.exit_code,
-            error: self.error,
-            report_tail: self.report_tail,
-            stdout_tail: self.stdout_tail,
-            stderr_tail: self.stderr_tail,
-            output_bytes: self.output_bytes,
-            cpu_seconds: self.cpu_seconds,
-            max_rss_kib: self.max_rss_kib,
-            reaped: 0,
-            by_itself,
-            told_to_finish: false,
-            defer: self.defer,
-            value: self.value,
-            warm: self.warm,
-            files: None,
-        }
-    }
-
-    /// Gives a result these outputs.
-    pub(super) fn give_outputs(self, result: &mut RunResult) {
-        result.report_tail = self.report_tail;
-        result.stdout_tail = self.stdout_tail;
-        result.stderr_tail = self.stderr_tail;
-        result.output_bytes = self.output_bytes;
     }
 }
 

@@ -322,10 +322,10 @@ impl Slot {
     }
 
     /// The run has ended, with these facts about run.sh.
-    pub(super) fn handle_known(&mut self, now: Now, mut exited: Exited) {
+    pub(super) fn handle_known(&mut self, now: Now, exited: Exited) {
         let Run::Active(run) = &mut self.run else { return };
-        let provided = exited.provided.take();
-        let mut result = exited.into_result(run.order.is_none());
+        let Exited { mut result, provided } = exited;
+        result.by_itself = run.order.is_none();
         let provided = provided.filter(|_| !run.is_killed());
         run.provided = provided.and_then(|provided| provided.count(&mut result, run.order == Some(Order::Finish)));
         self.end(now, result);

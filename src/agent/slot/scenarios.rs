@@ -18,7 +18,7 @@ use super::*;
 use api::wire::publish::Published;
 use api::wire::requests::heartbeat::{Beat, Heartbeat};
 use api::wire::version::Version;
-use base::{ExitCode, Fields, Phase, ToolName, Wall};
+use base::{ExitCode, Fields, Phase, RunResult, ToolName, Wall};
 
 const INTERVAL: Duration = Duration::from_secs(3);
 const KILL_INTERVAL: Duration = Duration::from_secs(1);
@@ -197,21 +197,8 @@ fn dispatch(number: u64) -> Dispatch {
 }
 
 fn exited(exit_code: i32) -> Exited {
-    let (report_tail, stdout_tail, stderr_tail) = Default::default();
-    Exited {
-        exit_code: ExitCode(exit_code),
-        error: String::new(),
-        cpu_seconds: 0.5,
-        max_rss_kib: 7,
-        report_tail,
-        stdout_tail,
-        stderr_tail,
-        output_bytes: None,
-        defer: None,
-        value: None,
-        warm: None,
-        provided: None,
-    }
+    let result = RunResult { cpu_seconds: 0.5, max_rss_kib: 7, ..RunResult::of(ExitCode(exit_code), String::new()) };
+    Exited { result, provided: None }
 }
 
 /// The phases and exit codes of the reports among the effects.
@@ -376,7 +363,9 @@ fn a_program_that_is_killed_has_the_kill_interval_although_its_shell_has_ended()
     assert_eq!(host.next(KILL_INTERVAL * 3 / 4 - Duration::from_millis(1)), None);
     host.slot.handle_tree(host.now, false, 1);
     assert_eq!(host.settle(), [Effect::ReadAgain(ExitCode(-15)), Effect::Remove]);
-    host.slot.handle_read_again(Exited { stdout_tail: "last".to_owned(), ..exited(-15) });
+    let mut again = exited(-15);
+    again.result.stdout_tail = "last".to_owned();
+    host.slot.handle_read_again(again);
     host.slot.handle_removed(host.now);
     let effects = host.settle();
     let Some(Effect::Send(FromAgent::Report(report))) = effects.last() else { panic!("{effects:?}") };

@@ -98,7 +98,7 @@ impl Reading {
         if has >= wanted {
             self.at += 1;
         } else if !is_progress || part.is_end {
-            let (name, reason) = (name(piece.stream), part.missing);
+            let (name, reason) = (piece.stream.word(), part.missing);
             let reason = reason.unwrap_or_else(|| "its agent has no more of it".to_owned());
             let note = if piece.range.start == 0 {
                 format!("{name} has {wanted} bytes, of which the first {has} are here: {reason}")
@@ -144,12 +144,4 @@ pub fn sentence(end: &End) -> Option<String> {
 #[must_use]
 pub const fn is_of_a_signal(exit: &ExitCode) -> bool {
     exit.0 < 0 && exit.0 > ExitCode::KILLED_PREPARING.0
-}
-
-const fn name(stream: Stream) -> &'static str {
-    match stream {
-        Stream::Stdout => "stdout",
-        Stream::Stderr => "stderr",
-        Stream::Report => "report",
-    }
 }

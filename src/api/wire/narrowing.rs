@@ -62,8 +62,18 @@ impl Narrowing {
 }
 
 fn says(record: &TaskRecord, text: &str, sees_commands: bool) -> bool {
-    let has = |line: &str| line.to_lowercase().contains(text);
-    let is_hidden = !sees_commands && task::has_command(record);
-    task::given_id(record).is_some_and(has)
-        || (!is_hidden && (has(&what::of(record)) || of_record::newest(record).is_some_and(|round| has(&round.line))))
+    let line = std::iter::once_with(|| of_record::newest(record)).flatten().map(|round| round.line.into_owned());
+    let work = std::iter::once_with(|| what::of(record)).chain(line);
+    finds(text, sees_commands || !task::has_command(record), task::given_id(record).unwrap_or_default(), work)
+}
+
+/// Whether a text is found in a task: in the id that it was given, and, if its command may be seen, in its work and its last line.
+pub(super) fn finds(
+    text: &str,
+    sees_command: bool,
+    given_id: &str,
+    work: impl IntoIterator<Item = impl AsRef<str>>,
+) -> bool {
+    let has = |part: &str| part.to_lowercase().contains(text);
+    has(given_id) || (sees_command && work.into_iter().any(|part| has(part.as_ref())))
 }

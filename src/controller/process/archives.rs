@@ -11,21 +11,21 @@ impl Service {
         let (archives, sequencer) = (&mut self.archives, &mut self.sequencer);
         if matches!(request, Request::ToolList(_)) {
             for tool in archives.changed(now.mono) {
-                sequencer.handle_archive_changed(now, &tool);
+                sequencer.controller().handle_archive_changed(now, &tool);
             }
         }
         request.for_each_tool(|tool| {
             if archives.has_changed(now.mono, tool) {
-                sequencer.handle_archive_changed(now, tool);
+                sequencer.controller().handle_archive_changed(now, tool);
             }
         });
     }
 
     pub(super) fn take_archives(&mut self, now: Now) {
         while let Some(outcome) = self.archives.poll(now.mono) {
-            self.sequencer.handle_tool(now, outcome);
+            self.sequencer.controller().handle_tool(now, outcome);
         }
-        self.sequencer.handle_room(now, self.archives.little_room());
+        self.sequencer.controller().handle_room(now, self.archives.little_room());
         if let Some(folder) = self.archives.take_folder() {
             self.sequencer.controller().handle_tools_folder(folder);
         }

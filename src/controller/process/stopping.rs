@@ -116,7 +116,7 @@ impl Service {
         self.take_archives(now);
         self.take_history(now);
         self.take_outcome(now)?;
-        self.sequencer.handle_timeout(now);
+        self.sequencer.controller().handle_timeout(now);
         self.depart(now);
         Ok(())
     }

@@ -275,12 +275,12 @@ impl ServerStore {
     /// # Errors
     /// [`CommitError`]
     pub fn commit<'a>(&mut self, records: impl IntoIterator<Item = &'a Record>) -> Result<(), CommitError> {
-        let mut batch = Tables(Batch::default());
+        let mut batch = Batch::default();
         for record in records {
             let Ok(()) = rows::write(&mut batch, &mut self.encoder, record);
         }
         let began = clock::now().mono;
-        match self.session.commit(&batch.0) {
+        match self.session.commit(&batch) {
             Ok(()) => {
                 self.renewed = Some(began);
                 self.see(None);
@@ -409,39 +409,36 @@ impl From<pgstore::CommitError> for CommitError {
     }
 }
 
-/// The columns of a commit.
-struct Tables(Batch);
-
-impl Rows for Tables {
+impl Rows for Batch {
     type Error = std::convert::Infallible;
 
     fn put_task(&mut self, row: Row, checksum: u32) -> Result<(), Self::Error> {
-        self.0.put_task(row, checksum);
+        Self::put_task(self, row, checksum);
         Ok(())
     }
 
     fn remove_task(&mut self, micros: i64) -> Result<(), Self::Error> {
-        self.0.remove_task(micros);
+        Self::remove_task(self, micros);
         Ok(())
     }
 
     fn set(&mut self, kind: &'static str, name: &str, value: Option<(String, u32)>) -> Result<(), Self::Error> {
-        self.0.set(kind, name, value);
+        Self::set(self, kind, name, value);
         Ok(())
     }
 
     fn put_graph(&mut self, row: &GraphRow, checksum: u32) -> Result<(), Self::Error> {
-        self.0.put_graph(row.clone(), checksum);
+        Self::put_graph(self, row.clone(), checksum);
         Ok(())
     }
 
     fn put_entry(&mut self, graph: i64, number: i64, entry: &str, checksum: u32) -> Result<(), Self::Error> {
-        self.0.put_entry(graph, number, entry, checksum);
+        Self::put_entry(self, graph, number, entry, checksum);
         Ok(())
     }
 
     fn remove_graph(&mut self, micros: i64) -> Result<(), Self::Error> {
-        self.0.remove_graph(micros);
+        Self::remove_graph(self, micros);
         Ok(())
     }
 }

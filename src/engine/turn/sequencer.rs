@@ -24,17 +24,13 @@ use super::commit_queue::{Batch, CommitQueue};
 use super::departure::{Departure, Route};
 use super::effect::{Answer, BATCH_DELAY_MAX, Claim, ConnectionId, Effect, Record, Ticket, Timer, claim_of_reply};
 use crate::Controller;
-use crate::archives::tool_order::ToolOutcome;
 use crate::graph::Graph;
 use api::wire::Refusal;
 use api::wire::reply::{Reply, no_task};
 use api::wire::requests::Message;
 use api::wire::requests::apply::TASK_APPLY;
 use api::wire::requests::graph::GraphSubmit;
-use base::journal::LogLine;
-use base::{
-    GraphChange, Incident, IncidentKind, JobStatus, Mono, Now, PushAddress, TaskId, TaskRecord, ToolName, Wall,
-};
+use base::{GraphChange, JobStatus, Mono, Now, TaskRecord, Wall};
 
 /// A message that depends on a commit.
 #[derive(Debug)]
@@ -160,47 +156,6 @@ impl<R: Clone> Sequencer<R> {
         }
     }
 
-    /// A receiver has confirmed the push of a task with this `__SEQ__`.
-    pub fn handle_acknowledgement(&mut self, now: Now, task: TaskId, seq: u32, from: &PushAddress) {
-        self.controller.handle_acknowledgement(now, task, seq, from);
-    }
-
-    /// Something has happened to the service that an operator may want to know.
-    pub fn handle_incident(&mut self, now: Now, incident: Incident) {
-        self.controller.handle_incident(now, incident);
-    }
-
-    /// Sets or clears the sentence about a disk that has no more room than its reserve.
-    pub fn handle_room(&mut self, now: Now, little: Option<&str>) {
-        self.controller.handle_room(now, little);
-    }
-
-    /// An order about the archives of tools was carried out.
-    pub fn handle_tool(&mut self, now: Now, outcome: ToolOutcome) {
-        self.controller.handle_tool(now, outcome);
-    }
-
-    /// The archive of a tool in the controller's own folder has changed, or is gone.
-    pub fn handle_archive_changed(&mut self, now: Now, tool: &ToolName) {
-        self.controller.handle_archive_changed(now, tool);
-    }
-
-    /// Handles everything that is due.
-    pub fn handle_timeout(&mut self, now: Now) {
-        self.controller.handle_timeout(now);
-    }
-
-    /// See [`Controller::handle_push_room`].
-    pub fn handle_push_room(&mut self, room: impl FnMut(&Arc<PushAddress>) -> usize) {
-        self.controller.handle_push_room(room);
-    }
-
-    /// See [`Controller::has_push_room`].
-    #[must_use]
-    pub fn has_push_room(&self, room: impl FnMut(&Arc<PushAddress>) -> usize) -> bool {
-        self.controller.has_push_room(room)
-    }
-
     /// Refuses submits from here on, answers every parked request, and delays no further commit.
     pub fn handle_stop(&mut self) {
         self.controller.handle_stop();
@@ -240,16 +195,6 @@ impl<R: Clone> Sequencer<R> {
         }
     }
 
-    /// The log lines of the controller since the last call.
-    pub fn take_log(&mut self) -> VecDeque<LogLine> {
-        self.controller.take_log()
-    }
-
-    /// See [`Controller::take_incidents`].
-    pub fn take_incidents(&mut self) -> Vec<(IncidentKind, String)> {
-        self.controller.take_incidents()
-    }
-
     /// Whether the store has everything that it can take.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
@@ -265,7 +210,7 @@ impl<R: Clone> Sequencer<R> {
         self.commits.sanity_check();
     }
 
-    /// The controller itself, for queries outside a turn.
+    /// The controller itself, for queries, and for events that no connection waits for.
     pub const fn controller(&mut self) -> &mut Controller {
         &mut self.controller
     }

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::status::refused;
 use crate::files::status;
-use crate::wire::Order;
+use crate::wire::{FromWorker, Order};
 use base::Usd;
 use term::exit::Failure;
 use term::session::Session;
@@ -32,20 +32,18 @@ pub(crate) struct ResumeArgs {
 
 pub(crate) fn resume(session: &mut Session, args: &ResumeArgs) -> Result<u8, Failure> {
     let Some(max) = args.max_cost else { return run(session, &args.master, Order::Resume) };
-    let master = super::server(session, &args.master.host, args.master.port)?;
-    let prompt = &session.config.prompt;
-    let secret = prompt.secret.as_ref().map(|secret| secret.reveal().to_owned());
-    let timeout = session.config.client.reply_timeout;
-    let status = status::resume_with(&master, max, secret, timeout).map_err(|error| refused(&error))?;
-    super::status::show(&mut session.out, &status);
-    Ok(0)
+    let secret = super::secret(session);
+    give(session, &args.master, &FromWorker::Budget { max, secret })
 }
 
 pub(crate) fn run(session: &mut Session, args: &OrderArgs, order: Order) -> Result<u8, Failure> {
-    let prompt = &session.config.prompt;
-    let secret = prompt.secret.as_ref().map(|secret| secret.reveal().to_owned());
-    let (master, timeout) = (super::server(session, &args.host, args.port)?, session.config.client.reply_timeout);
-    let status = status::order(&master, order, secret, timeout).map_err(|error| refused(&error))?;
-    super::status::show(&mut session.out, &status);
+    let secret = super::secret(session);
+    give(session, args, &FromWorker::Order { order, secret })
+}
+
+fn give(session: &mut Session, args: &OrderArgs, message: &FromWorker) -> Result<u8, Failure> {
+    let master = super::server(session, &args.host, args.port)?;
+    let status = status::request(&master, message, session.config.client.reply_timeout);
+    super::status::show(&mut session.out, &status.map_err(|error| refused(&error))?);
     Ok(0)
 }

@@ -10,7 +10,7 @@ use crate::files::create::TASKS;
 use crate::files::status;
 use crate::files::status::Counts;
 use crate::files::talk::RequestError;
-use crate::wire::{Pace, Status, WorkerState, WorkerStatus};
+use crate::wire::{FromWorker, Pace, Status, WorkerState, WorkerStatus};
 use base::printable;
 use proc::readable;
 use proc::signals::{STOP, Signals};
@@ -76,9 +76,8 @@ pub(crate) fn run(session: &mut Session, args: &StatusArgs) -> Result<u8, Failur
 }
 
 fn ask(session: &Session, master: &Server) -> Result<Status, RequestError> {
-    let prompt = &session.config.prompt;
-    let secret = prompt.secret.as_ref().map(|secret| secret.reveal().to_owned());
-    status::ask(master, secret, session.config.client.reply_timeout)
+    let secret = super::secret(session);
+    status::request(master, &FromWorker::Status { secret }, session.config.client.reply_timeout)
 }
 
 /// The folders still show the progress.

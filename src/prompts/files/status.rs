@@ -8,8 +8,7 @@ use std::{fs, io};
 use crate::files::create::{FOLDERS, TASKS};
 use crate::files::talk::{RequestError, Talk};
 use crate::master::engine::{FileName, count_prompts};
-use crate::wire::{FromMaster, FromWorker, Order, Status};
-use base::Usd;
+use crate::wire::{FromMaster, FromWorker, Status};
 use proc::clock;
 use zmtp::json::json_dial::Server;
 
@@ -26,36 +25,12 @@ pub struct Counts {
     pub failed: u64,
 }
 
-/// Asks the master. `timeout` applies to each step, and to the whole answer.
+/// Sends STATUS, or an order to change what the master does. Returns its state, which is that afterwards. `timeout` applies to each
+/// step, and to the whole answer.
 ///
 /// # Errors
 /// [`RequestError`].
-pub fn ask(master: &Server, secret: Option<String>, timeout: Duration) -> Result<Status, RequestError> {
-    send(master, &FromWorker::Status { secret }, timeout)
-}
-
-/// Orders the master to change what it does; returns its state afterwards. `timeout` as in [`ask`].
-///
-/// # Errors
-/// [`RequestError`].
-pub fn order(master: &Server, order: Order, secret: Option<String>, timeout: Duration) -> Result<Status, RequestError> {
-    send(master, &FromWorker::Order { order, secret }, timeout)
-}
-
-/// As [`order`] with [`Order::Resume`], and another bound for the cost of all prompts.
-///
-/// # Errors
-/// [`RequestError`].
-pub fn resume_with(
-    master: &Server,
-    max: Usd,
-    secret: Option<String>,
-    timeout: Duration,
-) -> Result<Status, RequestError> {
-    send(master, &FromWorker::Budget { max, secret }, timeout)
-}
-
-fn send(master: &Server, message: &FromWorker, timeout: Duration) -> Result<Status, RequestError> {
+pub(crate) fn request(master: &Server, message: &FromWorker, timeout: Duration) -> Result<Status, RequestError> {
     let mut talk = Talk::open(master, timeout)?;
     talk.send(message)?;
     talk.answer(Some(clock::now().mono + timeout), |message| match message {

@@ -85,7 +85,7 @@ pub enum Effect {
     /// Ask the controller; then [`Pool::handle_answer`] with this number.
     Ask(u64, Question),
     /// The result of a run, which stays with the shell until it is forgotten.
-    Collect(RunNumber, Box<Ended>),
+    Collect(RunNumber, Box<Finished>),
     /// Report the result of a run; then [`Pool::handle_reported`] or [`Pool::handle_unreadable`].
     Report(RunNumber),
     /// Write the result to the disk.
@@ -98,9 +98,9 @@ pub enum Effect {
     Renew(Vec<Fence>),
 }
 
-/// The result of a run.
+/// The result of a run, with the whole content of its report.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ended {
+pub struct Finished {
     /// The claim of the run.
     pub fence: Fence,
     /// The budget of a run that took too long.
@@ -109,8 +109,17 @@ pub struct Ended {
     pub output: Vec<u8>,
     /// Its stderr.
     pub error: Vec<u8>,
-    /// Lines for the log of the task, each with the time since the claim.
-    pub log: Vec<(Duration, String)>,
+    /// Lines for the log of the task.
+    pub log: Vec<RunLine>,
+}
+
+/// A line for the log of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunLine {
+    /// The time since the claim of the run.
+    pub since_start: Duration,
+    /// The message, without a time.
+    pub text: String,
 }
 
 /// The reason for a deadline.
@@ -151,7 +160,7 @@ enum Subject {
 struct Run {
     task: Assignment,
     claimed: Mono,
-    log: Vec<(Duration, String)>,
+    log: Vec<RunLine>,
     state: State,
     /// Vain attempts to read its kept result.
     reads: u32,

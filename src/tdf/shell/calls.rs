@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::caller::Caller;
-use super::results::Finished;
-use super::{Claimed, LostRun, RedisError, Report, Reported};
+use super::{LostRun, RedisError, Report, Reported};
+use crate::engine::pool::Finished;
+use crate::engine::worker::Assignment;
 use base::tdf::{Fence, State, TaskId};
 use proc::background::Background;
 use proc::readable;
@@ -44,9 +45,9 @@ pub(super) enum Call<R> {
 /// The answer.
 #[derive(Debug)]
 pub(super) enum Answer<R> {
-    Joined(Result<Vec<Claimed>, RedisError>),
+    Joined(Result<Vec<Assignment>, RedisError>),
     Recovered(Result<Vec<(TaskId, State)>, RedisError>),
-    Claimed(Result<Vec<Claimed>, RedisError>),
+    Claimed(Result<Vec<Assignment>, RedisError>),
     Reported(R, Result<Reported, RedisError>),
     /// Whether the run was the caller's.
     Returned(R, Result<bool, RedisError>),

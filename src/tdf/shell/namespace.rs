@@ -15,13 +15,14 @@ use super::outage::patiently;
 use super::session::{Holder, Session, WorkerKind};
 use super::{reply, scripts};
 use crate::engine::moves;
+use crate::engine::pool::RunLine;
+use crate::engine::worker::Assignment;
 use crate::wire::{Budget, hop, log, words};
 use api::config::RedisSection;
 use base::tdf::number::{float, int};
 use base::tdf::{Fence, State, TaskId, WorkerId, WorkerName};
 
 pub use crate::engine::lease::{LEASE, RENEWAL_INTERVAL};
-pub use claimed::Claimed;
 
 /// How long the last claim of a worker is remembered: longer than a worker repeats it.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(3600);
@@ -35,15 +36,6 @@ pub struct Claim<'a> {
     pub token: &'a str,
     /// The maximum number of tasks, all of which can be started at once.
     pub count: u32,
-}
-
-/// A line for the log of a task.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogLine {
-    /// The time since the start of the run.
-    pub since_start: Duration,
-    /// The message, without a time.
-    pub text: String,
 }
 
 /// The end of a run.
@@ -62,7 +54,7 @@ pub enum Ending<'a> {
         output: &'a [u8],
         /// Its stderr until then, as bytes.
         error: &'a [u8],
-        /// [`Claimed::timeouts`].
+        /// [`Assignment::timeouts`].
         timeouts: Budget,
     },
 }
@@ -75,7 +67,7 @@ pub struct Report<'a> {
     /// The end of the run.
     pub ending: Ending<'a>,
     /// Lines for the log of the task.
-    pub log: &'a [LogLine],
+    pub log: &'a [RunLine],
 }
 
 /// The effect of a report.
@@ -181,8 +173,8 @@ impl Namespace {
     ///
     /// # Errors
     /// When Redis does not answer as it should.
-    pub fn claim(&mut self, claim: &Claim<'_>) -> Result<Vec<Claimed>, RedisError> {
-        self.ask(claim_call(claim), |value| Claimed::list(value, claim.worker))
+    pub fn claim(&mut self, claim: &Claim<'_>) -> Result<Vec<Assignment>, RedisError> {
+        self.ask(claim_call(claim), |value| claimed::list(value, claim.worker))
     }
 
     /// Reports the end of a run.
@@ -201,13 +193,13 @@ impl Namespace {
         &mut self,
         reports: &[Report<'_>],
         claim: Option<&Claim<'_>>,
-    ) -> Result<(Vec<Reported>, Vec<Claimed>), RedisError> {
+    ) -> Result<(Vec<Reported>, Vec<Assignment>), RedisError> {
         let calls: Vec<Call> = reports.iter().map(report_call).chain(claim.map(claim_call)).collect();
         let mut answers = self.link.call_all(&calls)?.into_iter();
         let heard = answers.by_ref().take(reports.len()).map(reported).collect::<Option<Vec<_>>>();
         let heard = heard.ok_or_else(|| self.link.reply(scripts::REPORT.name))?;
         let Some(claim) = claim else { return Ok((heard, Vec::new())) };
-        let claimed = answers.next().and_then(|value| Claimed::list(value, claim.worker));
+        let claimed = answers.next().and_then(|value| claimed::list(value, claim.worker));
         Ok((heard, claimed.ok_or_else(|| self.link.reply(scripts::CLAIM.name))?))
     }
 
@@ -216,9 +208,9 @@ impl Namespace {
     ///
     /// # Errors
     /// When Redis does not answer as it should.
-    pub fn own_claims(&mut self, worker: &WorkerName, max_losses: u32) -> Result<Vec<Claimed>, RedisError> {
+    pub fn own_claims(&mut self, worker: &WorkerName, max_losses: u32) -> Result<Vec<Assignment>, RedisError> {
         let call = Call::new(scripts::OWN_CLAIMED).arg(worker.as_str()).arg(seconds(LEASE)).arg(max_losses.to_string());
-        self.ask(call.arg(self.session.as_str()), |value| Claimed::list(value, worker))
+        self.ask(call.arg(self.session.as_str()), |value| claimed::list(value, worker))
     }
 
     /// Renews the leases of a worker's name and runs, and shows that it lives. To be called every [`RENEWAL_INTERVAL`], also without

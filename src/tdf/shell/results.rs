@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::shell::{Ending, LogLine, Report};
+use crate::engine::pool::{Finished, RunLine};
+use crate::shell::{Ending, Report};
 use crate::wire::Budget;
 use base::tdf::{Fence, TaskId, WorkerName};
 
@@ -18,17 +19,6 @@ const ENDING: &str = ".result";
 
 /// A result that is being written, which counts for nothing.
 const DRAFT: &str = ".draft";
-
-/// The result of a run, with the whole content of its report.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Finished {
-    pub(super) fence: Fence,
-    /// The budget of a run that took too long.
-    pub(super) timed_out: Option<Budget>,
-    pub(super) output: Vec<u8>,
-    pub(super) error: Vec<u8>,
-    pub(super) log: Vec<LogLine>,
-}
 
 impl Finished {
     pub(super) fn report(&self) -> Report<'_> {
@@ -180,7 +170,7 @@ fn read(path: &Path) -> io::Result<(String, Finished)> {
     }
     let log = head.log.into_iter().filter_map(|(seconds, text)| {
         let since_start = std::time::Duration::try_from_secs_f64(seconds).ok()?;
-        Some(LogLine { since_start, text })
+        Some(RunLine { since_start, text })
     });
     let finished = Finished {
         fence: Fence { task: TaskId(head.task), round: head.round, worker, started: head.started },
@@ -203,7 +193,7 @@ mod tests {
             timed_out: Some(Budget { used: 0, max: 2 }),
             output: vec![0, 255, b'\n', 7],
             error: b"bad\n".to_vec(),
-            log: vec![LogLine { since_start: Duration::from_millis(250), text: "executing".to_owned() }],
+            log: vec![RunLine { since_start: Duration::from_millis(250), text: "executing".to_owned() }],
         }
     }
 

@@ -20,8 +20,9 @@ use super::caller::Caller;
 use super::calls::{Answer, Call, RedisCalls};
 use super::fetch::{Fetch, Fetcher, Preparation};
 use super::outage::patiently;
-use super::results::{Finished, Results, Unread};
+use super::results::{Results, Unread};
 use super::{Channel, Namespace, RedisError, Reported, Wake, WakeError, WorkerKind};
+use crate::engine::pool::Finished;
 use crate::engine::worker::{Assignment, Effect, End, Note, Settings, Worker};
 use crate::wire::words;
 use agent::source::{ProgramForm, Programs, SourceError, Timeouts};
@@ -180,7 +181,7 @@ impl Loop {
         match answer {
             Answer::Recovered(lost) => worker.handle_recovered(now, displayed(lost)),
             Answer::Claimed(tasks) => {
-                worker.handle_claimed(now, displayed(tasks.map(|tasks| tasks.into_iter().next().map(assignment))));
+                worker.handle_claimed(now, displayed(tasks.map(|tasks| tasks.into_iter().next())));
             }
             Answer::Reported((), reported) => worker.handle_reported(now, displayed(reported.map(dropped))),
             Answer::Renewed(held, lost) => {
@@ -288,17 +289,6 @@ impl Loop {
             }
         }
         None
-    }
-}
-
-pub(super) fn assignment(claimed: super::Claimed) -> Assignment {
-    Assignment {
-        fence: claimed.fence(),
-        program: claimed.program,
-        source: claimed.source,
-        input: claimed.input,
-        timeout: claimed.timeout,
-        timeouts: claimed.timeouts,
     }
 }
 

@@ -51,7 +51,6 @@ pub struct ConnectionInfo {
     /// Number of its messages without an answer.
     owed: u32,
     is_exempt: bool,
-    subscribes: bool,
 }
 
 impl ConnectionInfo {
@@ -59,12 +58,12 @@ impl ConnectionInfo {
     #[must_use]
     pub const fn new(now: Mono, machine: Machine, subscribes: bool) -> Self {
         let standing = (subscribes, now);
-        Self { machine, standing, is_open: false, heard: now, owed: 0, is_exempt: false, subscribes }
+        Self { machine, standing, is_open: false, heard: now, owed: 0, is_exempt: false }
     }
 
     /// The handshake is complete.
-    pub const fn opened(&mut self, now: Mono, subscribes: bool) {
-        (self.is_open, self.heard, self.subscribes) = (true, now, subscribes);
+    pub const fn opened(&mut self, now: Mono) {
+        (self.is_open, self.heard) = (true, now);
     }
 
     /// It has sent something, possibly a message that will be answered.
@@ -207,7 +206,7 @@ impl<K: Copy + Ord> Admission<K> {
                 let (standing, id) = self.by_machine.first(machine, subscribes)?;
                 let info = connections.info(id)?;
                 let stays = info.is_exempt || (info.owed > 0 && now.since(info.heard) < OWED_MAX);
-                let moved = (info.subscribes, if stays { now } else { info.heard });
+                let moved = (subscribes, if stays { now } else { info.heard });
                 if moved == standing {
                     return (!stays).then_some(id);
                 }
@@ -266,7 +265,7 @@ mod tests {
     fn enter(admission: &mut Admission<u32>, world: &mut World, id: u32, machine: Machine, is_open: bool) {
         let mut info = ConnectionInfo::new(at(id.into()), machine, false);
         if is_open {
-            info.opened(at(id.into()), false);
+            info.opened(at(id.into()));
         }
         admission.enter(id, &info);
         world.insert(id, info);
@@ -281,9 +280,9 @@ mod tests {
         assert_eq!(admission.decide(at(9), ip(3), &mut world), Decision::Admit);
         enter(&mut admission, &mut world, 3, ip(3), false);
         assert_eq!(admission.decide(at(9), ip(4), &mut world), Decision::ReplaceHandshake(2));
-        world.get_mut(&2).unwrap().opened(at(9), false);
+        world.get_mut(&2).unwrap().opened(at(9));
         assert_eq!(admission.decide(at(9), ip(4), &mut world), Decision::ReplaceHandshake(3));
-        world.get_mut(&3).unwrap().opened(at(9), false);
+        world.get_mut(&3).unwrap().opened(at(9));
         assert_eq!(admission.decide(at(9), ip(4), &mut world), Decision::ReplaceIdle(1));
     }
 
@@ -368,7 +367,7 @@ mod tests {
     fn subscribers_come_last() {
         let (mut admission, mut world) = (admission(2, 9), World::new());
         let mut info = ConnectionInfo::new(at(1), ip(1), true);
-        info.opened(at(1), true);
+        info.opened(at(1));
         admission.enter(1, &info);
         world.insert(1, info);
         enter(&mut admission, &mut world, 2, ip(1), true);

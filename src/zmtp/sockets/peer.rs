@@ -100,7 +100,7 @@ impl Peer {
         match event {
             // It stays a connection in its handshake for admission, which gives way first.
             Event::Opened(_) if self.refusal.is_some() => {}
-            Event::Opened(_) => self.info.opened(now, self.connection.subscribes()),
+            Event::Opened(_) => self.info.opened(now),
             Event::Message(_) | Event::TooLong(..) => self.info.heard(now, true),
             Event::Subscribed(_) | Event::Cancelled(_) => self.info.heard(now, false),
         }

@@ -113,7 +113,7 @@ impl Endpoint {
         let (place, refusal) = self.place_of(tag, &stream);
         let mut peer = Peer { place, refusal, ..Peer::new(self.now, stream, connection, tag, suspended.address) };
         if peer.connection.peer().is_some() && peer.refusal.is_none() {
-            peer.info.opened(self.now, peer.connection.subscribes());
+            peer.info.opened(self.now);
         }
         let id = self.insert(peer).ok()?;
         self.accepting.admission.enter(id, &self.peers[id].info);

@@ -204,9 +204,9 @@ impl World {
     /// The pushes have room for a few changes, or for many.
     pub(crate) fn give_push_room(&mut self) {
         let room = if self.plan.graphs.is_empty() { 1 } else { 1 + self.dice.index(40) };
-        self.life().sequencer.handle_push_room(|_| room);
+        self.life().sequencer.controller().handle_push_room(|_| room);
         let now = self.now;
-        if self.life().sequencer.has_push_room(|_| room) {
+        if self.life().sequencer.controller().has_push_room(|_| room) {
             self.wake_controller(now + MILLI);
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use agent::slot::{Exited, Failure, Signal, SpawnFailure};
 use api::wire::requests::apply::Dispatch;
-use base::{Defer, ExitCode, Labels, Now, Scalar};
+use base::{Defer, ExitCode, Labels, Now, RunResult, Scalar};
 
 use crate::simulation::dice::{MICRO, MILLI, Nanos};
 use crate::simulation::event::Event;
@@ -213,22 +213,18 @@ impl World {
         let Some(run) = &mut self.hosts[agent].run else { return };
         if let Some(Child::Ended(code)) = run.child {
             run.child = None;
-            let exited = Exited {
-                exit_code: ExitCode(code),
-                error: String::new(),
+            let result = RunResult {
                 cpu_seconds: 0.25,
                 max_rss_kib: 1000,
                 report_tail: format!("run {}\n", run.number),
-                stdout_tail: String::new(),
                 stderr_tail: "a \"word\"\n".to_owned(),
-                output_bytes: None,
                 defer: run.defer().filter(|_| code == 75).map(Box::new),
                 // Some tools stay, as far as the controller learns from their runs. The seeds that show a defect are without.
                 value: (run.number % 3 == 1).then(|| run.number.to_string().into()),
                 warm: (self.defect.is_none() && run.number % 3 > 0).then_some(run.number % 3 == 1),
-                provided: None,
+                ..RunResult::of(ExitCode(code), String::new())
             };
-            self.slot(agent).handle_exited(now, exited);
+            self.slot(agent).handle_exited(now, Exited { result, provided: None });
         }
         let Some(run) = &mut self.hosts[agent].run else { return };
         let (reaped, left) = (std::mem::take(&mut run.unreaped), run.is_alive());

@@ -30,7 +30,12 @@ impl World {
         }
         while let Some((task, seq)) = self.life().confirmations.pop_front() {
             self.operation()?;
-            self.life().sequencer.handle_acknowledgement(now, task, seq, &crate::simulation::receiver::address());
+            self.life().sequencer.controller().handle_acknowledgement(
+                now,
+                task,
+                seq,
+                &crate::simulation::receiver::address(),
+            );
         }
         match self.life().outcome.take() {
             None => {}
@@ -52,10 +57,10 @@ impl World {
                 }
             }
         }
-        self.life().sequencer.handle_timeout(now);
+        self.life().sequencer.controller().handle_timeout(now);
         self.give_push_room();
         let turned = self.depart(now);
-        for line in self.life().sequencer.take_log() {
+        for line in self.life().sequencer.controller().take_log() {
             note!(self, "LOG {}", line.text);
         }
         turned

@@ -39,9 +39,9 @@ fn a_reply_that_is_lost_costs_nothing() {
     assert!(error.is_away(), "{error}");
     assert_eq!(place.sets(ids[0]), ["running"]);
     let claimed = ours.claim(&claim).unwrap();
-    assert_eq!((claimed.len(), claimed[0].task.0), (1, ids[0]));
+    assert_eq!((claimed.len(), claimed[0].fence.task.0), (1, ids[0]));
     assert_eq!(place.sets(ids[1]), ["open"]);
-    let fence = claimed[0].fence();
+    let fence = claimed[0].fence.clone();
     let report = Report { fence: &fence, ending: Ending::Executed { output: b"x", error: b"" }, log: &[] };
     proxy.lose("");
     assert!(ours.report(&report).unwrap_err().is_away());
@@ -49,14 +49,14 @@ fn a_reply_that_is_lost_costs_nothing() {
     assert_eq!(place.sets(ids[0]), ["executed"]);
     // Both in one: neither is done twice.
     let next = Claim { token: "twice", ..claim };
-    let second = ours.claim(&next).unwrap()[0].fence();
+    let second = ours.claim(&next).unwrap()[0].fence.clone();
     place.original.open(&Order::default());
     let report = Report { fence: &second, ..report };
     let third = Claim { token: "thrice", ..claim };
     proxy.lose("");
     assert!(ours.report_all(&[report], Some(&third)).unwrap_err().is_away());
     let (reported, claimed) = ours.report_all(&[report], Some(&third)).unwrap();
-    assert_eq!((reported, claimed[0].task.0), (vec![Reported::Already], 4));
+    assert_eq!((reported, claimed[0].fence.task.0), (vec![Reported::Already], 4));
     let running: u64 = place.original.redis.zcard("MyProgram:running").unwrap();
     assert_eq!(running, 1);
 }

@@ -165,8 +165,8 @@ fn work(ours: &mut Namespace, worker: &str, done: &AtomicUsize) {
             std::thread::park_timeout(Duration::from_millis(5));
         }
         for task in claimed {
-            let fence = task.fence();
-            let error: &[u8] = if task.task.0 % 7 == 0 && task.round == 0 { b"bad" } else { b"" };
+            let fence = task.fence.clone();
+            let error: &[u8] = if task.fence.task.0 % 7 == 0 && task.fence.round == 0 { b"bad" } else { b"" };
             let report = Report { fence: &fence, ending: Ending::Executed { output: b"out", error }, log: &[] };
             while let Err(error) = ours.report(&report) {
                 assert!(error.is_away(), "{error}");
@@ -185,7 +185,7 @@ fn a_task_with_a_field_that_is_too_long_is_parked_with_a_sentence() {
         let lean = place.original.open(&Order::default());
         let key = format!("{NAMESPACE}:task:{fat}");
         let () = place.original.redis.hset(&key, field, "x".repeat(17 << 20)).unwrap();
-        let claimed: Vec<u64> = place.claim("w", 2).iter().map(|claimed| claimed.task.0).collect();
+        let claimed: Vec<u64> = place.claim("w", 2).iter().map(|claimed| claimed.fence.task.0).collect();
         assert_eq!(claimed, [lean], "{field}");
         let said = place.get(fat, "log").unwrap();
         let said = said.lines().last().unwrap();

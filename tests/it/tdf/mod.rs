@@ -26,8 +26,9 @@ use ground::Redis;
 use original::Original;
 use proc::clock;
 use redis::Commands as _;
+use tdf::engine::worker::Assignment;
 use tdf::shell::server::Server;
-use tdf::shell::{Claim, Claimed, Ending, Namespace, Report, Reported};
+use tdf::shell::{Claim, Ending, Namespace, Report, Reported};
 
 const NAMESPACE: &str = "MyProgram";
 
@@ -71,14 +72,14 @@ impl Place {
         Server::start(&config, "server", 3, rand::random()).unwrap().run(None, Some(rounds));
     }
 
-    pub(crate) fn claim(&mut self, worker: &str, count: u32) -> Vec<Claimed> {
+    pub(crate) fn claim(&mut self, worker: &str, count: u32) -> Vec<Assignment> {
         self.tokens += 1;
         let token = format!("t{}", self.tokens);
         self.ours.claim(&Claim { worker: &name(worker), token: &token, count }).unwrap()
     }
 
     pub(crate) fn claim_one(&mut self, worker: &str) -> Fence {
-        self.claim(worker, 1).pop().expect("an open task").fence()
+        self.claim(worker, 1).pop().expect("an open task").fence
     }
 
     pub(crate) fn execute(&mut self, fence: &Fence, output: &str, error: &str) -> Reported {

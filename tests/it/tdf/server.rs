@@ -47,7 +47,7 @@ fn open_running_and_executed_tasks_expire() {
     let ids = [(); 2].map(|()| place.original.open(&Order::default()));
     let claimed = place.claim("w", 5);
     assert_eq!(claimed.len(), 2, "an expired task is not claimed");
-    place.execute(&claimed[1].fence(), "", "");
+    place.execute(&claimed[1].fence, "", "");
     for id in ids {
         let () = place.original.redis.hset(format!("MyProgram:task:{id}"), "end_before", "1000.5").unwrap();
     }
@@ -93,7 +93,7 @@ fn every_task_of_a_large_set_is_looked_at() {
     assert_eq!(usize::try_from(expired).unwrap(), late.len());
     let claimed = place.claim("w", 1_200);
     for task in &claimed {
-        place.execute(&task.fence(), "", "");
+        place.execute(&task.fence, "", "");
     }
     place.rounds(1);
     let succeeded: usize = place.original.redis.zcard("MyProgram:succeeded").unwrap();
@@ -156,7 +156,7 @@ fn poison_is_counted_and_stops_no_round() {
     // Somebody mends it.
     let () = place.original.redis.hset("MyProgram:task:1", "max_fails", "0").unwrap();
     place.rounds(1);
-    let claimed: Vec<u64> = place.claim("w", 5).iter().map(|task| task.task.0).collect();
+    let claimed: Vec<u64> = place.claim("w", 5).iter().map(|task| task.fence.task.0).collect();
     assert!(claimed.contains(&id), "{claimed:?}");
 }
 
@@ -225,7 +225,7 @@ fn a_worker_that_holds_its_lease_ends_its_program_before_the_server_ends_the_run
     let claimed = place.claim("w", 1).pop().unwrap();
     place.rounds(2);
     assert_eq!(place.sets(id), ["running"]);
-    let fence = claimed.fence();
+    let fence = claimed.fence.clone();
     let ending = Ending::TimedOut { output: b"part", error: b"", timeouts: claimed.timeouts };
     assert_eq!(place.ours.report(&Report { fence: &fence, ending, log: &[] }).unwrap(), Reported::Moved);
     place.rounds(1);

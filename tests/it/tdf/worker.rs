@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use base::tdf::State;
 use redis::Commands as _;
-use tdf::shell::{Claim, Ending, LogLine, Namespace, RedisError, Report, Reported, WorkerKind};
+use tdf::engine::pool::RunLine;
+use tdf::shell::{Claim, Ending, Namespace, RedisError, Report, Reported, WorkerKind};
 use tdf::wire::Budget;
 
 use super::original::{Order, now};
@@ -31,12 +32,15 @@ fn a_claim_leaves_what_the_originals_does() {
     let before = now();
     let claimed = place.claim("w", 5);
     let [task] = &claimed[..] else { panic!("one task is open: {claimed:?}") };
-    assert_eq!((task.task.0, task.round, task.program.as_str(), task.input.as_slice()), (id, 0, "p", &b"1 2"[..]));
-    assert_eq!((task.timeout, task.end_before), (Some(Duration::from_millis(12_500)), None));
+    assert_eq!(
+        (task.fence.task.0, task.fence.round, task.program.as_str(), task.input.as_slice()),
+        (id, 0, "p", &b"1 2"[..])
+    );
+    assert_eq!(task.timeout, Some(Duration::from_millis(12_500)));
     assert_eq!(place.sets(id), ["running"]);
     assert_eq!((place.get(id, "state").unwrap(), place.get(id, "0:worker").unwrap()), ("running".into(), "w".into()));
     let started = place.get(id, "0:running").unwrap();
-    assert_eq!(started, task.started);
+    assert_eq!(started, task.fence.started);
     let score: f64 = place.original.redis.zscore("MyProgram:running", id).unwrap();
     assert_eq!(started.parse::<f64>().unwrap(), score);
     assert!((score - before.parse::<f64>().unwrap()).abs() < 60.0 && !started.contains('e'));
@@ -66,7 +70,7 @@ fn a_repeated_claim_gets_the_same_tasks() {
     let first = place.ours.claim(&claim).unwrap();
     assert_eq!(first.len(), 2);
     assert_eq!(place.ours.claim(&claim).unwrap(), first);
-    place.execute(&first[0].fence(), "", "");
+    place.execute(&first[0].fence, "", "");
     assert_eq!(place.ours.claim(&claim).unwrap(), first[1..]);
     assert_eq!(place.claim("w", 5).len(), 1);
 }
@@ -92,7 +96,7 @@ fn a_task_is_not_started_before_its_start_whatever_its_score() {
 fn the_lowest_score_is_claimed_first() {
     let mut place = Place::new();
     let ids = ["30", "10", "20"].map(|start_after| place.original.open(&Order { start_after, ..Order::default() }));
-    let claimed: Vec<u64> = place.claim("w", 3).iter().map(|task| task.task.0).collect();
+    let claimed: Vec<u64> = place.claim("w", 3).iter().map(|task| task.fence.task.0).collect();
     assert_eq!(claimed, [ids[1], ids[2], ids[0]]);
 }
 
@@ -113,7 +117,7 @@ fn an_entry_whose_id_is_no_number_stops_neither_a_claim_nor_a_start() {
         let () = place.original.redis.hset("MyProgram:llts:leases", odd, lease).unwrap();
     }
     let claims = place.ours.own_claims(&name("w"), 3).unwrap();
-    assert_eq!(claims.into_iter().map(|claimed| claimed.task.0).collect::<Vec<_>>(), [id]);
+    assert_eq!(claims.into_iter().map(|claimed| claimed.fence.task.0).collect::<Vec<_>>(), [id]);
     let lost = place.ours.lose_own_runs(&name("w"), 3, None).unwrap();
     assert_eq!(lost, [(fence.task, State::Open)]);
 }
@@ -149,7 +153,7 @@ fn a_report_leaves_what_the_originals_does() {
     // A line that another component has written meanwhile stays.
     let log = place.get(id, "log").unwrap() + "\n2026-11-22 12:00:00 - between";
     let () = place.original.redis.hset("MyProgram:task:1", "log", log).unwrap();
-    let log = [LogLine { since_start: Duration::from_millis(5), text: "executing task 1\n".into() }];
+    let log = [RunLine { since_start: Duration::from_millis(5), text: "executing task 1\n".into() }];
     let ending = Ending::Executed { output: b"5\n\xff", error: b"" };
     assert_eq!(place.ours.report(&Report { fence: &fence, ending, log: &log }).unwrap(), Reported::Moved);
     assert_eq!(place.sets(id), ["executed"]);
@@ -216,7 +220,7 @@ fn a_worker_reports_its_own_time_out() {
         let claimed = place.claim("w", 1).pop().unwrap();
         assert_eq!(claimed.timeouts, Budget { used: round, max: 1 });
         let ending = Ending::TimedOut { output: b"part", error: b"", timeouts: claimed.timeouts };
-        let report = Report { fence: &claimed.fence(), ending, log: &[] };
+        let report = Report { fence: &claimed.fence, ending, log: &[] };
         assert_eq!(place.ours.report(&report).unwrap(), Reported::Moved);
         assert_eq!(place.ours.report(&report).unwrap(), Reported::Already);
         assert_eq!(place.sets(id), [sets]);
@@ -252,12 +256,12 @@ fn the_runs_of_a_dead_process_are_lost_and_those_of_an_original_of_the_same_name
     place.claim("other", 1);
     assert_eq!(place.ours.lose_own_runs(&name("nobody"), 3, None).unwrap(), []);
     let lost = place.ours.lose_own_runs(&name("w"), 3, None).unwrap();
-    assert_eq!(lost, held.iter().map(|run| (run.task, State::Open)).collect::<Vec<_>>());
+    assert_eq!(lost, held.iter().map(|run| (run.fence.task, State::Open)).collect::<Vec<_>>());
     assert_eq!(ids.map(|id| place.sets(id)), [["running"], ["open"], ["open"], ["running"]]);
     assert_eq!(place.log(ids[1]).last().unwrap(), "moving task 2: running -> open (worker w lost)");
     assert_eq!(place.ours.lose_own_runs(&name("w"), 3, None).unwrap(), []);
     // A program that ends its worker each time has an end itself.
-    let task = held[0].task;
+    let task = held[0].fence.task;
     for _ in 0..2 {
         place.claim("w", 2);
         place.ours.lose_own_runs(&name("w"), 3, None).unwrap();
@@ -308,5 +312,5 @@ fn a_report_and_the_next_claim_are_one_round_trip() {
     let worker = name("w");
     let claim = Claim { worker: &worker, token: "next", count: 1 };
     let (reported, claimed) = place.ours.report_all(&[report], Some(&claim)).unwrap();
-    assert_eq!((reported, claimed[0].task.0), (vec![Reported::Moved], ids[1]));
+    assert_eq!((reported, claimed[0].fence.task.0), (vec![Reported::Moved], ids[1]));
 }

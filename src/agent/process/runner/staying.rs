@@ -315,7 +315,8 @@ impl Runner {
     /// The tool cannot take the task. Its processes end with the run.
     fn fail_start(&mut self, exit_code: ExitCode, error: String, slot: &mut Slot) {
         self.condemn();
-        let exited = Exited { error, ..self.known(&ChildExit::unused(exit_code)) };
+        let mut exited = self.known(&ChildExit::unused(exit_code));
+        exited.result.error = error;
         self.set_ended();
         slot.handle_spawned(clock::now_with_suspend(), Err(SpawnFailure::Exited(Box::new(exited))));
     }
@@ -347,10 +348,12 @@ impl Runner {
     }
 
     fn answer(&mut self, exit_code: ExitCode, error: String, value: Option<Box<str>>, slot: &mut Slot) {
-        let known = self.known(&ChildExit::unused(exit_code));
-        let error = if error.is_empty() { known.error.clone() } else { error };
-        let is_warm = self.staying().map(|staying| staying.is_warm);
-        let exited = Exited { error, value, warm: is_warm, ..known };
+        let mut exited = self.known(&ChildExit::unused(exit_code));
+        if !error.is_empty() {
+            exited.result.error = error;
+        }
+        exited.result.value = value;
+        exited.result.warm = self.staying().map(|staying| staying.is_warm);
         if self.staying().is_some_and(|staying| staying.ends_tool) {
             self.condemn();
         }
@@ -408,7 +411,7 @@ impl Runner {
     pub(super) fn known(&mut self, exit: &ChildExit) -> Exited {
         let places = self.run.as_ref().and_then(|run| run.places(&self.stays));
         let exited = ending::read(&self.config, exit, places);
-        self.serving.handle_end(&exited);
+        self.serving.handle_end(&exited.result);
         self.progress.end();
         exited
     }

@@ -30,7 +30,9 @@ fn a_task_is_running_when_its_tool_has_it_and_its_value_is_reported() {
     assert_eq!(host.settle(), [], "the answer may come at once");
     let Some(effect) = host.next(Duration::from_millis(2)) else { panic!("no report") };
     assert_eq!(reports(&[effect]), [(Phase::Running, None)]);
-    host.slot.handle_exited(host.now, Exited { value: Some("7".into()), warm: Some(true), ..exited(0) });
+    let Exited { result, provided } = exited(0);
+    let result = RunResult { value: Some("7".into()), warm: Some(true), ..result };
+    host.slot.handle_exited(host.now, Exited { result, provided });
     let effects = host.clean();
     assert_eq!(reports(&effects), [(Phase::Finished, Some(0))]);
     let told = effects.iter().find_map(|effect| match effect {
@@ -66,7 +68,8 @@ fn a_killed_task_that_answers_in_time_is_not_signalled() {
 fn a_kill_during_the_start_of_a_tool_stops_that() {
     let mut host = Host::starting_a_tool();
     assert_eq!(host.kill(), [Effect::AbortStart]);
-    let killed = Exited { error: "killed".to_owned(), ..exited(ExitCode::KILLED_PREPARING.0) };
+    let mut killed = exited(ExitCode::KILLED_PREPARING.0);
+    killed.result.error = "killed".to_owned();
     host.slot.handle_spawned(host.now, Err(SpawnFailure::Exited(Box::new(killed))));
     assert_eq!(reports(&host.clean()), [(Phase::Finished, Some(ExitCode::KILLED_PREPARING.0))]);
 }

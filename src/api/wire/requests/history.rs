@@ -6,6 +6,7 @@
 mod answer;
 
 use super::{Ask, Kind, Listing, Reader, Request, words};
+use crate::wire::narrowing::finds;
 use crate::wire::page::Page;
 use crate::wire::typed::{field, moment, truth};
 use base::code::{Code, Refusal};
@@ -134,9 +135,8 @@ impl RoundFilter {
     #[must_use]
     pub fn finds(&self, tool: &str, command: &str, given_id: &str, line: &str) -> bool {
         let Some(text) = &self.text else { return true };
-        let has = |part: &str| part.to_lowercase().contains(text.as_str());
         let work = if command.is_empty() { tool } else { command };
-        has(given_id) || ((self.sees_commands || !has_command(tool)) && (has(work) || has(line)))
+        finds(text, self.sees_commands || !has_command(tool), given_id, [work, line])
     }
 }
 

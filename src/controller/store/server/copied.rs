@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{ServerStore, Tables};
+use super::ServerStore;
 use crate::archives;
 use crate::store::epoch::next;
 use crate::store::transfer::{AllRows, moved};
@@ -83,18 +83,18 @@ impl ServerStore {
         self.lead_for_copy(state_dir, rows.epoch)?;
         archives::send_all(self.files(state_dir)?, &dir_in(state_dir)).map_err(|error| self.no_files(&error))?;
         for tasks in rows.tasks.chunks(COPIED_AT_ONCE) {
-            let mut batch = Tables(Batch::default());
+            let mut batch = Batch::default();
             let Ok(()) = AllRows::put_tasks(&mut batch, tasks);
             self.commit_copy(&batch)?;
         }
-        let mut batch = Tables(Batch::default());
+        let mut batch = Batch::default();
         let Ok(()) = rows.put_rest(&mut batch);
         self.commit_copy(&batch)?;
         self.resign();
         Ok(())
     }
 
-    fn commit_copy(&mut self, Tables(batch): &Tables) -> Result<(), StoreError> {
+    fn commit_copy(&mut self, batch: &Batch) -> Result<(), StoreError> {
         self.session.commit(batch).map_err(|error| {
             let place = self.place();
             StoreError::Server(format!("{place}: the copy is not whole: {error}; remove its tables, and copy again"))

@@ -110,18 +110,9 @@ impl Peers {
         if !peer.is_worker() {
             self.strangers.entry(peer.origin.neighbourhood()).or_default().insert(connection);
         }
-        match &peer.state {
-            State::Idle(turn) => {
-                self.idle.insert(*turn, connection);
-            }
-            State::Requesting(_, bytes) => self.sending_bytes += bytes,
-            State::Stranger
-            | State::Guessed
-            | State::Settling
-            | State::Resting
-            | State::Claiming
-            | State::Working(..)
-            | State::Disconnecting => {}
+        self.sending_bytes += peer.sending_bytes();
+        if let State::Idle(turn) = peer.state {
+            self.idle.insert(turn, connection);
         }
         self.all.insert(connection, peer);
     }
@@ -135,18 +126,9 @@ impl Peers {
                 self.strangers.remove(&peer.origin.neighbourhood());
             }
         }
-        match &peer.state {
-            State::Idle(turn) => {
-                self.idle.remove(turn);
-            }
-            State::Requesting(_, bytes) => self.sending_bytes -= bytes,
-            State::Stranger
-            | State::Guessed
-            | State::Settling
-            | State::Resting
-            | State::Claiming
-            | State::Working(..)
-            | State::Disconnecting => {}
+        self.sending_bytes -= peer.sending_bytes();
+        if let State::Idle(turn) = &peer.state {
+            self.idle.remove(turn);
         }
         Some(peer)
     }

@@ -26,15 +26,11 @@ enum Word {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Piece {
     Text(String),
-    Place { value: Value, quoting: Quoting },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Quoting {
-    None,
-    /// For a shell; the place is known when all of the word has been read.
-    Wanted,
-    For(Place),
+    /// [`Place::Bare`] until all of the word has been read, if the value is to be quoted.
+    Place {
+        value: Value,
+        quoting: Place,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,17 +118,12 @@ impl CommandLine {
 
 impl Piece {
     fn fill(&self, values: PromptValues<'_>, text: &mut String) -> Result<(), String> {
-        let (value, quoting) = match self {
+        let (value, place) = match self {
             Self::Text(plain) => {
                 text.push_str(plain);
                 return Ok(());
             }
             Self::Place { value, quoting } => (*value, *quoting),
-        };
-        let place = match quoting {
-            Quoting::None => Place::Raw,
-            Quoting::Wanted => Place::Bare,
-            Quoting::For(place) => place,
         };
         let filled = match value {
             Value::Prompt => values.prompt,
@@ -145,7 +136,7 @@ impl Piece {
     /// The value, if it is to be quoted.
     fn for_shell(&self) -> Option<Value> {
         match self {
-            Self::Place { value, quoting: Quoting::Wanted } => Some(*value),
+            Self::Place { value, quoting } if *quoting != Place::Raw => Some(*value),
             Self::Place { .. } | Self::Text(_) => None,
         }
     }
@@ -165,15 +156,15 @@ impl Value {
 fn in_line(mut pieces: Vec<Piece>) -> Result<Vec<Piece>, String> {
     let places = Place::all(pieces.iter().map(|piece| match piece {
         Piece::Text(text) => LinePart::Text(text),
-        Piece::Place { quoting: Quoting::None, .. } => LinePart::Word,
+        Piece::Place { quoting: Place::Raw, .. } => LinePart::Word,
         Piece::Place { .. } => LinePart::Value,
     }));
     let mut wanted = pieces.iter_mut().filter_map(|piece| match piece {
-        Piece::Place { value, quoting: quoting @ Quoting::Wanted } => Some((*value, quoting)),
+        Piece::Place { value, quoting } if *quoting != Place::Raw => Some((*value, quoting)),
         Piece::Place { .. } | Piece::Text(_) => None,
     });
     match places {
-        Ok(places) => wanted.zip(places).for_each(|((_, quoting), place)| *quoting = Quoting::For(place)),
+        Ok(places) => wanted.zip(places).for_each(|((_, quoting), place)| *quoting = place),
         Err((index, why)) => {
             return Err(why.sentence(wanted.nth(index).map_or("the value", |(value, _)| value.placeholder())));
         }
@@ -207,9 +198,9 @@ fn pieces(text: &str, is_script: bool) -> Vec<Piece> {
 fn place(inner: &str, is_script: bool) -> Option<Piece> {
     let (form, name) = inner.split_once(':').map_or((None, inner), |(form, name)| (Some(form), name));
     let quoting = match form {
-        None if is_script => Quoting::Wanted,
-        Some("sh") => Quoting::Wanted,
-        None | Some("raw") => Quoting::None,
+        None if is_script => Place::Bare,
+        Some("sh") => Place::Bare,
+        None | Some("raw") => Place::Raw,
         Some(_) => return None,
     };
     let value = match name {

@@ -162,7 +162,7 @@ fn a_result_waits_on_the_disk_while_redis_is_away() {
     let effects = story.effects();
     let [Effect::Collect(run, ended), Effect::Report(_)] = &effects[..] else { panic!("{effects:?}") };
     assert_eq!((&ended.output[..], &ended.error[..], ended.timed_out), (&b"out"[..], &b""[..], None));
-    assert_eq!(ended.log[0].1, "executing task: cd ./p/; ./run.sh ");
+    assert_eq!(ended.log[0].text, "executing task: cd ./p/; ./run.sh ");
     story.pool.handle_reported(story.now, *run, away());
     let mut seen = Vec::new();
     while !seen.contains(&Effect::Keep(*run)) {

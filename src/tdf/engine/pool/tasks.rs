@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use super::{
-    Answer, Assignment, Effect, Ended, KEEP_AFTER, Life, Next, Now, PULL_AFTER, Pool, Question, Reading, Run,
-    RunNumber, SUBMIT_PAUSE, State, Subject, TAKEN_BACK, TaskId, Timer, Work,
+    Answer, Assignment, Effect, Finished, KEEP_AFTER, Life, Next, Now, PULL_AFTER, Pool, Question, Reading, Run,
+    RunLine, RunNumber, SUBMIT_PAUSE, State, Subject, TAKEN_BACK, TaskId, Timer, Work,
 };
 use crate::engine::cut;
 use crate::wire::agents;
@@ -45,7 +45,8 @@ impl Pool {
         }
         let line = source::command_line(&run.task.program, &run.task.input);
         let since = now.mono.since(run.claimed);
-        run.log = vec![(since, format!("executing task: {}", String::from_utf8_lossy(&line)))];
+        let text = format!("executing task: {}", String::from_utf8_lossy(&line));
+        run.log = vec![RunLine { since_start: since, text }];
         run.state = State::AtController(Life::Asking);
         let question = Question::Submit((Box::new(run.task.clone()), left));
         self.ask(Subject::Run(number), question);
@@ -204,7 +205,7 @@ impl Pool {
         self.collect(
             now,
             number,
-            Ended { fence, timed_out: is_timeout.then_some(timeouts), output, error, log: Vec::new() },
+            Finished { fence, timed_out: is_timeout.then_some(timeouts), output, error, log: Vec::new() },
         );
     }
 
@@ -216,11 +217,11 @@ impl Pool {
         self.collect(
             now,
             number,
-            Ended { fence, timed_out, output: Vec::new(), error: error.into_bytes(), log: Vec::new() },
+            Finished { fence, timed_out, output: Vec::new(), error: error.into_bytes(), log: Vec::new() },
         );
     }
 
-    fn collect(&mut self, now: Now, number: RunNumber, mut ended: Ended) {
+    fn collect(&mut self, now: Now, number: RunNumber, mut ended: Finished) {
         let Some(run) = self.runs.get_mut(&number) else { return };
         ended.log = std::mem::take(&mut run.log);
         run.state = State::Reporting { is_calling: false };

@@ -7,12 +7,12 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::TryRecvError;
 use std::time::Duration;
 
-use crate::engine::pool::{Effect, Ended, Pool, Question, RunNumber, Unanswered};
+use crate::engine::pool::{Effect, Finished, Pool, Question, RunNumber, Unanswered};
 use crate::engine::worker::Assignment;
 use crate::shell::calls::{Answer, Call, RedisCalls};
-use crate::shell::results::{Finished, Results, Unread};
-use crate::shell::worker::{assignment, dropped, found};
-use crate::shell::{LogLine, RedisError, Wake};
+use crate::shell::results::{Results, Unread};
+use crate::shell::worker::{dropped, found};
+use crate::shell::{RedisError, Wake};
 use crate::wire::agents;
 use api::guest::questions::Questions;
 use api::wire::requests::list::tasks;
@@ -107,17 +107,16 @@ impl PoolThread {
 
     fn handle(&mut self, answer: Answer<RunNumber>) {
         let now = clock::now();
-        let all = |claimed: Vec<_>| claimed.into_iter().map(assignment).collect();
         match answer {
             Answer::Joined(claimed) => {
                 let has_joined = claimed.is_ok();
-                self.pool.handle_joined(now, claimed.map(all).map_err(|error| unanswered(&error)));
+                self.pool.handle_joined(now, claimed.map_err(|error| unanswered(&error)));
                 if has_joined {
                     self.list();
                 }
             }
             Answer::Claimed(claimed) => {
-                self.pool.handle_claimed(now, claimed.map(all).map_err(|error| unanswered(&error)));
+                self.pool.handle_claimed(now, claimed.map_err(|error| unanswered(&error)));
             }
             Answer::Reported(run, reported) => {
                 self.pool.handle_reported(now, run, reported.map(dropped).map_err(|error| unanswered(&error)));
@@ -178,7 +177,7 @@ impl PoolThread {
                 Effect::Return(run, fence, is_loss) => asked.push(Call::Return(run, fence, is_loss)),
                 Effect::Ask(number, question) => self.ask(number, &question),
                 Effect::Collect(run, ended) => {
-                    self.finished.insert(run, Arc::new(finished(*ended)));
+                    self.finished.insert(run, Arc::from(ended));
                 }
                 Effect::Report(run) => match self.result(run, results) {
                     Ok(finished) => asked.push(Call::Report(run, finished)),
@@ -208,12 +207,6 @@ impl PoolThread {
         calls.ask(asked);
         self.link.flush();
     }
-}
-
-fn finished(ended: Ended) -> Finished {
-    let Ended { fence, timed_out, output, error, log } = ended;
-    let log = log.into_iter().map(|(since_start, text)| LogLine { since_start, text }).collect();
-    Finished { fence, timed_out, output, error, log }
 }
 
 fn unanswered(error: &RedisError) -> Unanswered {

@@ -6,9 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::output::{self, Outputs, Templates};
+use crate::engine::pool::{Finished, RunLine};
 use crate::engine::worker::{Assignment, Outcome, StartFailure, Worker};
-use crate::shell::LogLine;
-use crate::shell::results::Finished;
 use agent::source::{HeldProgram, ProgramName};
 use base::Mono;
 use proc::clock;
@@ -32,7 +31,7 @@ pub(super) struct Runner {
 struct Run {
     task: Assignment,
     claimed: Mono,
-    log: Vec<LogLine>,
+    log: Vec<RunLine>,
     /// While the program may run.
     program: Option<HeldProgram>,
     /// `None` for one that was not started.
@@ -78,7 +77,7 @@ impl Runner {
     pub(super) fn note(&mut self, text: String) {
         let now = clock::now().mono;
         if let Some(run) = &mut self.run {
-            run.log.push(LogLine { since_start: now.since(run.claimed), text });
+            run.log.push(RunLine { since_start: now.since(run.claimed), text });
         }
     }
 
