@@ -1,6 +1,7 @@
 //! The running service: `service.json` in STATE_DIR, and the line in which a supervisor reports to its starter.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
@@ -9,7 +10,7 @@ use crate::config::Config;
 use crate::wire::version;
 use proc::clock;
 use proc::files::state_file;
-use proc::lock::{Holder, StateLock};
+use proc::lock::{Holder, SIGNAL_MAX, StateLock};
 use zmtp::sockets::absolute;
 
 /// Its name in STATE_DIR.
@@ -27,13 +28,14 @@ pub fn holder(state_dir: &Path) -> Option<Holder> {
 /// As [`holder`], but ignores a process that was killed and is about to end: its lock becomes free by itself.
 #[must_use]
 pub fn lasting_holder(state_dir: &Path) -> Option<Holder> {
-    StateLock::lasting_holder(state_dir, LOCK)
+    StateLock::lasting_holder(state_dir, LOCK, SIGNAL_MAX)
 }
 
 /// The service of a supervisor that was killed: its other processes may run on, and none of them is started again.
 #[must_use]
 pub fn orphaned(state_dir: &Path) -> Option<Service> {
-    lasting_holder(state_dir).is_none().then(|| Service::read(state_dir))?
+    // A supervisor that a signal is on its way to is none yet: a command that only looks does not wait for it.
+    StateLock::lasting_holder(state_dir, LOCK, Duration::ZERO).is_none().then(|| Service::read(state_dir))?
 }
 
 /// The log of a service.

@@ -155,7 +155,7 @@ fn load(config: &Config, store: &mut Store, rules: &Rules) -> Result<(Stored, Ar
     stored.tools = tools;
     let (epoch, raised) = store.begin_epoch(state_dir, stored.epoch, clock::now().wall, rand::random())?;
     (stored.epoch, stored.raised) = (epoch, raised);
-    log::info!("{} tasks are stored", stored.tasks.len());
+    log::info!("{} in the store", base::counted(stored.tasks.len(), "task"));
     Ok((stored, archives))
 }
 

@@ -23,7 +23,7 @@ use base::Mono;
 const DEATH_MAX: Duration = Duration::from_secs(5);
 
 /// How long to wait for a holder that shows no sign of ending. A signal sent just before may not have reached it yet.
-const SIGNAL_MAX: Duration = Duration::from_millis(100);
+pub const SIGNAL_MAX: Duration = Duration::from_millis(100);
 
 /// Maximum checks of a busy lock whose text names no live holder. The holder may be about to write its name, or another
 /// process may be checking the lock, which takes microseconds.
@@ -149,13 +149,14 @@ impl StateLock {
         waited.map_err(|source| LockError::Io { path, source })
     }
 
-    /// The holder of the lock, unless it is about to release it, as [`Self::acquire`] would find it.
+    /// The holder of the lock, unless it is about to end. One that shows no sign of that yet is watched for as long as `patience`, such as
+    /// [`SIGNAL_MAX`].
     #[must_use]
-    pub fn lasting_holder(dir: &Path, what: &str) -> Option<Holder> {
+    pub fn lasting_holder(dir: &Path, what: &str, patience: Duration) -> Option<Holder> {
         let begin = clock::now().mono;
         loop {
             let holder = Self::holder(dir, what)?;
-            if !holder.pid.is_some_and(|pid| ends_soon(pid, begin, SIGNAL_MAX)) {
+            if !holder.pid.is_some_and(|pid| ends_soon(pid, begin, patience)) {
                 return Some(holder);
             }
             std::thread::yield_now();

@@ -118,8 +118,9 @@ pub fn ago(now: Wall, at: Wall) -> String {
     }
 }
 
-/// A text from the controller with the time of day instead of unix seconds, and with the date if that is not today.
+/// As [`readable`], in fewer letters: with the time of day, and with the date if that is not today.
 pub fn near(text: &str, now: Wall) -> String {
+    let text = with_options(text);
     let today = formatted(now, "%Y-%m-%d");
     let word = |word: &str| match unix_seconds(word.trim_end()) {
         Some(at) if formatted(at, "%Y-%m-%d") == today => formatted(at, "%H:%M:%S"),
@@ -165,6 +166,7 @@ mod tests {
         assert_eq!(near("starts 1480000060.000000 now", now).len(), "starts 15:07:40 now".len());
         assert_eq!(near("starts 1490000000.000000", now).len(), "starts 2017-03-20 08:53".len());
         assert_eq!(near("no agent has tag gpu", now), "no agent has tag gpu");
+        assert_eq!(near("it took longer (__TIMEOUT__)", now), "it took longer (--timeout)");
     }
 
     #[test]

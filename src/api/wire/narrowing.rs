@@ -13,11 +13,11 @@ pub struct Narrowing {
     pub text: Option<String>,
     /// It ended at this moment or later, or has not ended.
     pub since: Option<Wall>,
-    /// It ended before this moment.
+    /// It ended before this moment, or has been running or waiting since before it.
     pub until: Option<Wall>,
     /// The random letters of its id.
     pub letters: Option<[u8; TaskId::SUFFIX_LEN]>,
-    /// Whether it must run longer than usual.
+    /// Whether its run must take, or have taken, longer than usual.
     pub runs_longer: bool,
     /// Whether the work and the end of commands are searched, too: a sender without the right to see them must not be able to
     /// guess them.
@@ -39,25 +39,22 @@ impl Narrowing {
         if self.text.is_some() { 2 * record.submitted.len() } else { 0 }
     }
 
-    /// Whether a task meets all conditions. Of [`Self::runs_longer`], only the state is checked here, because a record does not
-    /// contain the usual run time.
+    /// Whether a task meets all conditions but [`Self::runs_longer`], because a record does not contain the usual run time.
     #[must_use]
     pub fn admits(&self, record: &TaskRecord) -> bool {
         let state = ShownState::of(record);
         self.letters.is_none_or(|letters| record.id.letters() == letters)
             && (self.states.is_empty() || self.states.contains(&state))
-            && (!self.runs_longer || state == ShownState::Running)
             && self.is_of_its_time(record)
             && self.text.as_deref().is_none_or(|text| says(record, text, self.sees_commands))
     }
 
     fn is_of_its_time(&self, record: &TaskRecord) -> bool {
-        match record.state {
-            TaskState::Finished { at, .. } => {
-                self.since.is_none_or(|since| at >= since) && self.until.is_none_or(|until| at < until)
-            }
-            _ => self.until.is_none(),
-        }
+        let (ended, at) = match record.state {
+            TaskState::Finished { at, .. } => (Some(at), at),
+            _ => (None, record.last_run().and_then(|run| run.times.run).unwrap_or(record.submitted_at)),
+        };
+        self.since.zip(ended).is_none_or(|(since, at)| at >= since) && self.until.is_none_or(|until| at < until)
     }
 }
 

@@ -77,6 +77,9 @@ fn rows_are_narrowed_down_and_counted() {
     assert_eq!(found(letters), [other.to_string()]);
     let old = Narrowing { since: Some(Wall::from_micros(u64::MAX >> 12)), ..Narrowing::default() };
     assert_eq!(found(old), [other.to_string()], "what has not ended is not older");
+    let until = |micros: u64| Narrowing { until: Some(Wall::from_micros(micros)), ..Narrowing::default() };
+    assert_eq!(found(until(0)), [""; 0]);
+    assert_eq!(found(until(u64::MAX >> 12)).len(), 2, "one has ended, and one waits since before that");
     let refused = world.send(TASK_ROWS, &Fields::new().with(words::STATES, "failed,odd"));
     let Reply::Refused(refusal) = refused else { panic!("{refused:?}") };
     assert!(refusal.message.contains("failed,odd") && refusal.message.contains("timed out"), "{}", refusal.message);
@@ -142,6 +145,13 @@ fn a_run_longer_than_those_of_its_tool_stands_out() {
     let found = table(&mut world, &longer());
     assert_eq!((ids(&found), found.rows[0].usual().is_some()), (vec![slow.to_string()], true));
     assert_eq!(screen(&mut world).running[0].id(), slow.to_string());
+    assert_eq!(world.ends("a", slow, Round(0), result(0)), None);
+    // Nine of ten runs did not exceed the usual time.
+    for _ in 0..4 {
+        let task = world.task();
+        world.exits("a", task, 0, 0);
+    }
+    assert_eq!(ids(&table(&mut world, &longer())), [slow.to_string()], "it took longer");
 }
 
 #[test]

@@ -25,7 +25,7 @@ pub(super) struct CompletionsArgs {
 
 #[derive(Args, Debug)]
 pub(super) struct ManArgs {
-    /// The folder, which must exist
+    /// The folder; it is made if it is missing
     #[arg(value_name = "DIR")]
     pub(super) folder: PathBuf,
 }

@@ -280,8 +280,10 @@ impl Command {
     /// one. A command that may start a service or make a task needs more of the configuration than the place of the socket.
     pub(super) fn does_without_configuration(&self) -> bool {
         match self {
-            Self::Down(_) | Self::Open(_) | Self::Doctor => true,
-            Self::Run(_) | Self::Map(_) | Self::Submit(_) | Self::Graph(_) | Self::Step(_) | Self::Agent(_) => false,
+            Self::Down(_) | Self::Open(_) | Self::Doctor | Self::Context(_) => true,
+            Self::Run(_) | Self::Map(_) | Self::Submit(_) | Self::Step(_) | Self::Agent(_) => false,
+            Self::Graph(args) => args.only_looks_or_stops(),
+            Self::Tool(args) => args.only_asks(),
             command => command.place() == Place::Controller,
         }
     }

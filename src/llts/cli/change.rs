@@ -288,6 +288,14 @@ pub(super) fn confirm(what: &str, yes: bool) -> Result<(), Failure> {
     answered(&format!("Really {what}?"))
 }
 
+/// As [`confirm`]. A change of failed tasks alone is asked about on a terminal only.
+///
+/// # Errors
+/// As [`confirm`].
+pub(super) fn confirm_all(what: &str, yes: bool, is_of_failed: bool) -> Result<(), Failure> {
+    confirm(what, yes || (is_of_failed && !io::stdin().is_terminal()))
+}
+
 /// Asks a question on the terminal.
 ///
 /// # Errors

@@ -86,7 +86,8 @@ fn prepare(session: &Session, wait: bool) -> Result<Option<Signals>, Failure> {
         let running = running(&counts);
         if running > 0 {
             let waiting = counts.0[Phase::Waiting as usize];
-            let state = format!("{running} tasks are running and {waiting} are waiting");
+            let verb = if running == 1 { "is" } else { "are" };
+            let state = format!("{} {verb} running and {waiting} waiting", base::counted(running, "task"));
             answered(&format!(
                 "{state}. Stop now? The running ones start over at the next `llts up`; --wait lets them finish."
             ))?;

@@ -6,7 +6,7 @@ use super::change::{self, Change, Step};
 use super::selection::{Scope, Selection};
 use api::wire::client::ReplyError;
 use api::wire::requests::forget::forget;
-use base::Outcome;
+use base::{Outcome, counted};
 use proc::clock;
 use term::exit::Failure;
 use term::session::Session;
@@ -17,7 +17,7 @@ use term::when::Past;
 #[command(after_help = format!("\
 A task is forgotten with its family: it can no longer be queried, retried or waited for, its outputs cannot be read, and a submit \
 with its key runs again. The history keeps its rows. `all`, and a selection without ids, mean the tasks that have finished; \
-`llts forget all` asks for confirmation. {}", when::PAST_HELP))]
+`llts forget all` asks for confirmation, and so does `llts forget --failed` on a terminal. {}", when::PAST_HELP))]
 pub(super) struct ForgetArgs {
     #[command(flatten)]
     selection: Selection,
@@ -41,8 +41,9 @@ pub(super) fn run(session: &mut Session, args: &ForgetArgs) -> Result<u8, Failur
     if let Some(before) = args.finished_before.map(|past| past.wall(clock::now().wall)) {
         tasks.retain(|task| task.state.as_ref().is_ok_and(|state| state.finished_at.is_some_and(|at| at < before)));
     }
-    if args.finished_before.is_none() && selection.is_everything() && !failed && !tasks.is_empty() {
-        change::confirm(&format!("forget all {} finished tasks", tasks.len()), args.yes)?;
+    if args.finished_before.is_none() && selection.is_everything() && !tasks.is_empty() {
+        let all = if failed { "failed task" } else { "finished task" };
+        change::confirm_all(&format!("forget all {}", counted(tasks.len(), all)), args.yes, failed)?;
     }
     // A task may be gone already: a forgotten task takes others of its family along.
     let change = Change {

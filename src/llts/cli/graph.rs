@@ -58,6 +58,11 @@ struct DrawArgs {
 }
 
 impl GraphArgs {
+    /// Whether it makes no task.
+    pub(super) const fn only_looks_or_stops(&self) -> bool {
+        !matches!(self.command, GraphCommand::Run(_) | GraphCommand::Submit(_))
+    }
+
     /// Where this command works instead of at a controller.
     pub(super) const fn acts_elsewhere(&self) -> Option<&'static str> {
         match &self.command {

@@ -4,6 +4,7 @@
 use clap::Args;
 
 use crate::cli::{end_abandoned, make_home};
+use api::config::{Config, IdleStop};
 use api::home::FoundBy;
 use api::wire::requests::stats;
 use base::{counted, span};
@@ -168,16 +169,19 @@ fn start(session: &Session, signals: &mut Signals, agents: u16) -> Result<(), Fa
     Ok(())
 }
 
+/// When a service ends by itself, if it does, with what decides that.
+pub(super) fn ends(config: &Config, idle_stop: Option<f64>) -> Option<String> {
+    let limit = idle_stop.and_then(|seconds| std::time::Duration::try_from_secs_f64(seconds).ok())?;
+    let why = if config.service.idle_stop == IdleStop::Auto { "`llts up` keeps it" } else { "IDLE_STOP" };
+    Some(format!("it ends after {} without tasks ({why})", span(limit)))
+}
+
 fn started(session: &Session, service: &Service) -> String {
     let what = match session.home.by() {
         FoundBy::Default => "the service of this user".to_owned(),
         _ => format!("the service of the home {}", session.home.folder().display()),
     };
-    let limit = service.idle_stop.and_then(|seconds| std::time::Duration::try_from_secs_f64(seconds).ok());
-    let end = limit.map_or_else(
-        || "`llts down` stops it".to_owned(),
-        |limit| format!("it ends after {} without tasks (`llts up` keeps it)", span(limit)),
-    );
+    let end = ends(&session.config, service.idle_stop).unwrap_or_else(|| "`llts down` stops it".to_owned());
     let agents = counted(service.agents, "agent");
     format!("started {what} with {agents}; {end}")
 }

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use crate::http::{self, Grant};
 use api::config::{Config, StoreServer};
 use api::wire::requests::stats;
 use api::wire::requests::stats::{AgentCounts, Stats};
 use api::wire::version;
-use base::{ToolName, Wall, path_text, span, words};
+use base::{ToolName, Wall, path_text, words};
 use controller::store::{Queue, ServerStore};
 use llts_client::Client;
 use llts_client::configured::{self, Configured};
@@ -53,7 +54,8 @@ pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
     if session.out.is_json() {
         session.out.value(&facts.into());
     } else {
-        session.out.table(&table(&facts));
+        let ends = super::host::ends(&session.config, facts.get("idle_stop_seconds").and_then(Value::as_f64));
+        session.out.table(&table(&facts, ends));
     }
     Ok(0)
 }
@@ -107,6 +109,7 @@ fn place(session: &Session, facts: &mut Map<String, Value>) {
         "tcp": service.as_ref().map(|service| service.controller.clone()),
         "idle_stop_seconds": service.as_ref().and_then(|service| service.idle_stop),
         "http": service.as_ref().and_then(|service| service.http.clone()),
+        "http_token_file": shown(&http::token_file(config, Grant::Change)),
         "curve": curve(config),
         "tools_dir": shown(&config.paths.tools_dir),
         "tools": tools(&config.paths.tools_dir),
@@ -163,24 +166,12 @@ fn bytes(folder: &Path) -> u64 {
     entries.filter_map(|entry| entry.metadata().ok()).filter(fs::Metadata::is_file).map(|file| file.len()).sum()
 }
 
-fn table(facts: &Map<String, Value>) -> Table {
+fn table(facts: &Map<String, Value>, ends: Option<String>) -> Table {
     let text = |key: &str| facts.get(key).map(plain).unwrap_or_default();
     let is_here = facts.contains_key("home");
     let mut table = Table::pairs();
     if is_here {
-        let uptime = facts["uptime_seconds"].as_f64().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        let uptime = uptime.map(|time| format!(", up {}", times::duration(time)));
-        let service = match facts["running"].as_bool() {
-            Some(true) => format!("running, process {}{}{}", text("pid"), uptime.unwrap_or_default(), idle(facts)),
-            _ => match facts["joined"].as_str() {
-                Some(_) => "no agents run here; `llts up --agents-only N` starts some".to_owned(),
-                None if facts["dead_supervisor_pid"].is_u64() => format!(
-                    "the supervisor (process {}) was killed: what dies now is not started again; `llts up` starts a service anew",
-                    text("dead_supervisor_pid")
-                ),
-                None => "not running; `llts up` starts it".to_owned(),
-            },
-        };
+        let service = service_line(facts, ends);
         table.row(["service", &hints::typed(&service)]);
         if let Some(controller) = facts["joined"].as_str() {
             table.row(["joined", &format!("this home belongs to the controller at {controller}")]);
@@ -200,10 +191,9 @@ fn table(facts: &Map<String, Value>) -> Table {
     };
     table.row(["controller", &controller]);
     if is_here {
-        for (name, key) in [("publisher", "publisher"), ("http", "http")] {
-            if facts[key].is_string() {
-                table.row([name, &text(key)]);
-            }
+        let http = facts["http"].as_str().map(|_| ["http", "http_token_file"]).into_iter().flatten();
+        for key in std::iter::once("publisher").chain(http).filter(|key| facts[*key].is_string()) {
+            table.row([key.trim_end_matches("_file").replace('_', " ").as_str(), &text(key)]);
         }
         table.row(["home", &format!("{} ({})", text("home"), text("home_is"))]);
         let differing = differing(facts["keys_that_differ"].as_u64().unwrap_or_default());
@@ -232,6 +222,27 @@ fn table(facts: &Map<String, Value>) -> Table {
         table.row(["paused", &hints::typed(&times::paused(until))]);
     }
     table
+}
+
+/// Whether a service runs, and since when.
+fn service_line(facts: &Map<String, Value>, ends: Option<String>) -> String {
+    let pid = |key: &str| facts.get(key).map(plain).unwrap_or_default();
+    let uptime = facts["uptime_seconds"].as_f64().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let uptime = uptime.map(|time| format!(", up {}", times::duration(time)));
+    if facts["running"] == true {
+        let ends = ends.map(|ends| format!("; {ends}")).unwrap_or_default();
+        return format!("running, process {}{}{ends}", pid("pid"), uptime.unwrap_or_default());
+    }
+    if facts["joined"].is_string() {
+        return "no agents run here; `llts up --agents-only N` starts some".to_owned();
+    }
+    if facts["dead_supervisor_pid"].is_u64() {
+        return format!(
+            "the supervisor (process {}) was killed: what dies now is not started again; `llts up` starts a service anew",
+            pid("dead_supervisor_pid")
+        );
+    }
+    "not running; `llts up` starts it".to_owned()
 }
 
 /// The leader of a shared queue, the standbys, and the possible loss.
@@ -275,14 +286,6 @@ pub(super) fn differing(settings: u64) -> String {
         1 => "1 setting differs from its default".to_owned(),
         _ => format!("{settings} settings differ from their defaults"),
     }
-}
-
-/// When the service ends by itself, if it does.
-fn idle(facts: &Map<String, Value>) -> String {
-    let seconds = facts["idle_stop_seconds"].as_f64();
-    let limit = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    limit
-        .map_or_else(String::new, |limit| format!("; it ends after {} without tasks (`llts up` keeps it)", span(limit)))
 }
 
 /// The version of the running service, and that of this program if it differs.

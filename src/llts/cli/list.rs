@@ -44,7 +44,8 @@ pub(super) struct ListArgs {
     /// Only those with this text in what they do, their given id, or the last line of stderr
     #[arg(long, value_name = "TEXT", help_heading = "Selection")]
     text: Option<String>,
-    /// Only those that run longer than usual: three times as long as most runs of their job or tool
+    /// Only those whose run takes, or took, longer than usual: three times as long as most runs of their job or tool. Forgotten
+    /// tasks are not among them
     #[arg(long, help_heading = "Selection")]
     longer: bool,
     #[command(flatten)]

@@ -7,7 +7,7 @@ use super::job;
 use super::selection::{Scope, Selection};
 use api::wire::requests::job::JobOrder;
 use api::wire::requests::retry::retry;
-use base::Outcome;
+use base::{Outcome, counted};
 use term::exit::Failure;
 use term::session::Session;
 
@@ -16,7 +16,7 @@ use term::session::Session;
 #[command(after_help = "\
 The task keeps its id and gets its next round, with all budgets reset; its earlier rounds stay in `llts query`. \
 `all`, and a selection without ids, mean the tasks that have finished. `llts retry all` asks for confirmation, because it \
-also repeats tasks that have succeeded. `--job NAME` repeats the failed tasks of a job, and those that were skipped because \
+also repeats tasks that have succeeded; on a terminal `llts retry --failed` asks as well, because it repeats those of all jobs. `--job NAME` repeats the failed tasks of a job, and those that were skipped because \
 of them.")]
 pub(super) struct RetryArgs {
     #[command(flatten)]
@@ -35,8 +35,9 @@ pub(super) fn run(session: &mut Session, args: &RetryArgs) -> Result<u8, Failure
     let client = session.client()?;
     let scope = Scope::Ended(&Outcome::ALL);
     let mut tasks = selection.resolve(&client, scope)?;
-    if selection.is_everything() && !failed && !tasks.is_empty() {
-        change::confirm(&format!("run all {} finished tasks again", tasks.len()), args.yes)?;
+    if selection.is_everything() && !tasks.is_empty() {
+        let all = if failed { "failed task" } else { "finished task" };
+        change::confirm_all(&format!("run all {} again", counted(tasks.len(), all)), args.yes, failed)?;
     }
     // Oldest first, so that tasks wait in the order of their submits. A list of ids keeps its own order.
     if !selection.has_ids() {

@@ -22,7 +22,7 @@ pub(super) struct Period {
     /// Only what ended at this time or later, or has not ended
     #[arg(long, value_name = "TIME", value_parser = when::past, help_heading = "Time")]
     since: Option<Past>,
-    /// Only what ended before this time
+    /// Only what ended before this time, or has been running or waiting since before it
     #[arg(long, value_name = "TIME", value_parser = when::past, help_heading = "Time")]
     until: Option<Past>,
 }

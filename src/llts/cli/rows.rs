@@ -141,7 +141,7 @@ fn reason(task: &RowView) -> String {
     }
 }
 
-/// Adds to the reason that the task runs longer than usual.
+/// Adds to the reason that the run is longer than usual.
 fn joined(why: String, longer: Option<String>) -> String {
     match longer {
         Some(longer) if why.is_empty() => longer,
@@ -150,9 +150,9 @@ fn joined(why: String, longer: Option<String>) -> String {
     }
 }
 
-/// A note on a task that runs longer than usual.
+/// A note on a task whose run takes, or took, longer than usual.
 fn longer(task: &RowView, ran: Option<Duration>) -> Option<String> {
-    let (ran, usual) = ran.zip(task.usual()).filter(|_| task.state() == ShownState::Running)?;
+    let (ran, usual) = ran.zip(task.usual())?;
     is_longer(ran, usual).then(|| beyond(ran, usual))
 }
 

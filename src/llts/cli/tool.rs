@@ -74,6 +74,14 @@ enum ToolCommand {
     },
 }
 
+impl ToolArgs {
+    /// Whether it only asks the controller.
+    pub(super) const fn only_asks(&self) -> bool {
+        use ToolCommand::{List, Log, Rm, Show};
+        matches!(self.command, List | Show { .. } | Rm { .. } | Log { .. })
+    }
+}
+
 pub(super) fn run(session: &mut Session, args: &ToolArgs) -> Result<u8, Failure> {
     match &args.command {
         ToolCommand::New { folder } => new(session, folder),

@@ -71,13 +71,15 @@ impl UpArgs {
             }
             (_, Some(add), _) => Some(now + add),
             (_, _, Some(remove)) if remove > now => {
-                return Err(format!("{now} agents run, so `llts up --remove {remove}` cannot end {remove}"));
+                let now = base::counted(now, "agent");
+                return Err(format!("the service has {now}, so `llts up --remove {remove}` cannot end {remove}"));
             }
             (_, _, Some(remove)) => Some(now - remove),
             // No user chose the number of agents of a service that a command started.
             (Some(wanted), ..) if wanted < now && service.idle_stop.is_none() => {
                 return Err(format!(
-                    "{now} agents run already (process {}); `llts up --remove {}` ends {1} of them",
+                    "the service has {} already (process {}); `llts up --remove {}` ends {2} of them",
+                    base::counted(now, "agent"),
                     service.pid,
                     now - wanted
                 ));
@@ -236,7 +238,8 @@ fn change(session: &Session, args: &UpArgs, service: &Service, signals: &mut Sig
     }
     let service = supervisor::order(&session.config, rand::random(), &order, signals).map_err(changed)?;
     if service.agents < before {
-        note(&format!("{} agents end, each as soon as it has no task", before - service.agents));
+        let gone = base::counted(before - service.agents, "agent");
+        note(&format!("ending {gone}, each as soon as it has no task"));
     }
     if kept && service.idle_stop.is_none() {
         note("the service stays from now on, also without tasks; `llts down` stops it");

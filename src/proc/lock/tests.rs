@@ -124,9 +124,9 @@ fn a_holder_that_was_killed_just_now_is_none_that_lasts() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut holder = holder_to_be_killed(folder.path());
     let living = Some(Holder { pid: Some(holder.id()) });
-    assert_eq!(StateLock::lasting_holder(folder.path(), "service"), living);
+    assert_eq!(StateLock::lasting_holder(folder.path(), "service", SIGNAL_MAX), living);
     holder.kill().expect("it is ours");
-    assert_eq!(StateLock::lasting_holder(folder.path(), "service"), None);
+    assert_eq!(StateLock::lasting_holder(folder.path(), "service", SIGNAL_MAX), None);
     holder.wait().expect("it was killed");
 }
 

@@ -26,7 +26,7 @@ fn agents_alone_serve_a_controller_elsewhere_and_come_back() {
     signal(first, Signal::KILL);
     eventually("it is started again", || second().is_some_and(|pid| pid != first));
     user.llts("elsewhere", &format!("--home {b} up --agents-only 1 --controller {endpoint}"))
-        .failed(1, &format!("in the home {b}, 2 agents run already"));
+        .failed(1, &format!("in the home {b}, the service has 2 agents already"));
     assert!(user.ok("b", "down").out.starts_with("stopped the service"));
     assert_eq!(user.ok("a", "run helloworld name=x").out, "hello, x\n");
     user.ok("a", "down");

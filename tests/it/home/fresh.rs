@@ -39,7 +39,7 @@ fn an_installed_binary_runs_its_sample_from_every_folder_and_leaves_nothing_else
 
     let said = user.llts("elsewhere", "up 1").ended(1);
     let expected = format!(
-        "in the home {}, 2 agents run already (process {pid}); `llts up --remove 1` ends 1 of them",
+        "in the home {}, the service has 2 agents already (process {pid}); `llts up --remove 1` ends 1 of them",
         home.display()
     );
     assert!(said.err.contains(&expected), "{said:?}");
@@ -166,8 +166,19 @@ fn a_damaged_configuration_keeps_no_one_from_looking_and_stopping() {
     let user = User::new();
     user.ok("elsewhere", "up 1");
     fs::write(user.usual().join("config.toml"), "LOG_LEVEL = info\n").unwrap();
-    for line in ["info", "list", "stats", "agents", "incidents", "jobs", "pause --service", "resume --service", "gate"]
-    {
+    for line in [
+        "info",
+        "list",
+        "stats",
+        "agents",
+        "incidents",
+        "jobs",
+        "pause --service",
+        "resume --service",
+        "gate",
+        "graph list",
+        "tool list",
+    ] {
         let said = user.ok("elsewhere", line);
         assert!(said.err.contains("config.toml:1: LOG_LEVEL = info: a text needs quotes"), "{line}: {said:?}");
     }
