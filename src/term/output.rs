@@ -193,8 +193,9 @@ impl Output {
     pub fn next_page(&mut self, what: &str, offset: u64, shown: usize, total: u64) {
         let end = offset.saturating_add(shown as u64);
         if end < total {
-            let total = grouped(total);
-            self.line(format_args!("{shown} of {total} {what}; --offset {end} shows the next"));
+            let line = format!("{shown} of {} {what}; --offset {end} shows the next", grouped(total));
+            // On a pipe stdout is for rows alone.
+            if self.columns().is_some() { self.line(line) } else { note(&line) }
         }
     }
 

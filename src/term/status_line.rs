@@ -6,6 +6,8 @@
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::{Mutex, PoisonError};
 
+use unicode_width::UnicodeWidthStr as _;
+
 use super::table::cut;
 use base::printable;
 
@@ -24,6 +26,16 @@ pub fn show(text: &str) {
     let mut is_shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
     draw(&drawn(text, columns()));
     *is_shown = true;
+}
+
+/// As [`show`], with a hint in parentheses behind the text, if the line has room for both.
+pub fn show_with_hint(text: &str, hint: &str) {
+    show(&hinted(text, hint, columns()));
+}
+
+fn hinted(text: &str, hint: &str, columns: Option<usize>) -> String {
+    let whole = format!("{text} ({hint})");
+    if columns.is_some_and(|columns| whole.width() > columns) { text.to_owned() } else { whole }
 }
 
 /// Removes the line, if it is shown.
@@ -52,11 +64,19 @@ fn draw(text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use unicode_width::UnicodeWidthStr as _;
+
+    #[test]
+    fn a_hint_gives_way_to_the_text() {
+        assert_eq!(
+            hinted("waiting: agent-1 runs it", "Ctrl-C leaves", Some(40)),
+            "waiting: agent-1 runs it (Ctrl-C leaves)"
+        );
+        assert_eq!(hinted("waiting: agent-1 runs it", "Ctrl-C leaves", Some(39)), "waiting: agent-1 runs it");
+    }
 
     #[test]
     fn the_line_takes_one_line_of_the_terminal() {
-        let long = "waiting for 2 of 3 tasks (Ctrl-C leaves): agent agent-1 runs it".repeat(2);
+        let long = "waiting for 2 of 3 tasks: agent agent-1 runs it (Ctrl-C leaves)".repeat(2);
         for columns in [20, 77, 117] {
             let text = drawn(&long, Some(columns));
             assert_eq!(text.strip_prefix("\r\x1b[K").unwrap().width(), columns, "{text:?}");

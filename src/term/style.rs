@@ -70,7 +70,8 @@ impl Screen {
         Self { look, lines: Vec::new() }
     }
 
-    pub(crate) const fn look(&self) -> Look {
+    /// How it is drawn.
+    pub const fn look(&self) -> Look {
         self.look
     }
 

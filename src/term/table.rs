@@ -17,6 +17,9 @@ use base::{beginning, middle, printable};
 /// The text of an empty cell.
 const NOTHING: &str = "-";
 
+/// Columns up to which a cell is padded where nothing is cut.
+const PADDED_MAX: usize = 40;
+
 /// The gap between two columns.
 const GAP: usize = 2;
 
@@ -203,7 +206,12 @@ impl Table {
     fn fitted(&self, look: Look) -> Vec<(usize, usize)> {
         let mut shown: Vec<(usize, usize)> =
             (0..self.columns.len()).filter(|at| !self.is_omitted(*at, look)).map(|at| (at, self.natural(at))).collect();
-        let Some(room) = look.width.filter(|width| *width > 0) else { return shown };
+        let Some(room) = look.width.filter(|width| *width > 0) else {
+            // Nothing is cut; one long cell is not to move the cells of all rows out of sight.
+            let of_uncut = shown.iter_mut().filter(|(at, _)| matches!(self.columns[*at].give, Give::Nothing));
+            of_uncut.for_each(|(_, width)| *width = (*width).min(PADDED_MAX));
+            return shown;
+        };
         let least = |(at, natural): &(usize, usize)| match self.columns[*at].give {
             Give::Nothing => *natural,
             Give::Middle(min) | Give::End(min) => min.min(*natural),
@@ -307,6 +315,16 @@ mod tests {
         table.row(["a", "1"]);
         table.row(["größer", ""]);
         table
+    }
+
+    #[test]
+    fn one_long_cell_moves_no_other_row_where_nothing_is_cut() {
+        let mut table = Table::new(&["A", "B"]);
+        table.row(["short", "1"]);
+        table.row([&"x".repeat(50), "2"]);
+        let shown = table.show(Look::plain(None));
+        let columns: Vec<_> = shown.lines().map(str::len).collect();
+        assert_eq!(columns, [43, 43, 53], "{shown}");
     }
 
     #[test]

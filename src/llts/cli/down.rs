@@ -107,7 +107,7 @@ fn prepare(session: &Session, wait: bool) -> Result<Option<Signals>, Failure> {
         let tasks = if running == 1 { "task" } else { "tasks" };
         let line = format!("waiting for {running} running {tasks}; no other task starts");
         if is_terminal {
-            status_line::show(&format!("{line} (Ctrl-C leaves; the service goes on)"));
+            status_line::show_with_hint(&line, "Ctrl-C leaves; the service goes on");
         } else if !std::mem::replace(&mut was_said, true) {
             note(&line);
         }

@@ -188,11 +188,7 @@ fn progress(job: &JobAnswer, now: Wall) -> String {
     let left = Pace::of(job, now).left.map(|left| format!("{} left  ", times::duration(left))).unwrap_or_default();
     let failed = Some(job.failed()).filter(|failed| *failed > 0).map(|failed| format!("  failed {failed}"));
     let failed = failed.unwrap_or_default();
-    format!(
-        "{left}job {}: {done}/{total} finished{failed}  running {}  (Ctrl-C leaves; the job goes on)",
-        job.name(),
-        with_agents(job)
-    )
+    format!("{left}job {}: {done}/{total} finished{failed}  running {}", job.name(), with_agents(job))
 }
 
 /// The speed of a job, from its first submit until its end or now.
@@ -200,7 +196,7 @@ fn progress(job: &JobAnswer, now: Wall) -> String {
 pub(super) struct Pace {
     /// Finished tasks per second.
     pub(super) rate: Option<f64>,
-    /// The estimated time until all tasks have finished, unless they have.
+    /// The estimated time until all tasks have finished; `None` if none waits.
     pub(super) left: Option<Duration>,
 }
 
@@ -211,7 +207,9 @@ impl Pace {
         let took = job.submitted_at().map(|at| job.ended_at().unwrap_or(now).since(at).as_secs_f64());
         let rate = took.filter(|took| *took > 0.0 && done > 0).map(|took| done as f64 / took);
         let open = total.saturating_sub(done);
-        let left = rate.filter(|_| open > 0).map(|rate| seconds_of(open as f64 / rate));
+        // The rate tells nothing of the last runs, which may be the longest.
+        let has_waiting = open > with_agents(job);
+        let left = rate.filter(|_| has_waiting).map(|rate| seconds_of(open as f64 / rate));
         Self { rate, left }
     }
 
@@ -273,7 +271,7 @@ pub(super) fn wait(session: &mut Session, wait: &mut Wait, name: &str, until: Op
         until,
         |until, interrupt| client.wait_for_job(name, until, interrupt),
         |job| job.ended_at().is_some(),
-        |job| Ok(progress(job, clock::now().wall)),
+        ("Ctrl-C leaves; the job goes on", |job: &JobAnswer| Ok(progress(job, clock::now().wall))),
     )?;
     let Some(job) = ended else { return Err(left(&format!("job {name} goes on"))) };
     if session.out.is_json() {
@@ -315,6 +313,8 @@ mod tests {
         let now = Wall::from_micros(1_004_000_000);
         assert_eq!(Pace::of(&job(0, None), now), Pace { rate: None, left: None });
         assert_eq!(Pace::of(&job(2, None), now), Pace { rate: Some(0.5), left: Some(Duration::from_secs(16)) });
+        let last: JobAnswer = job(9, None).fields().clone().with("RUNNING", 1u32).into();
+        assert_eq!(Pace::of(&last, now).left, None, "the last one may run for long");
         assert_eq!(Pace::of(&job(10, Some(1002.0)), now), Pace { rate: Some(5.0), left: None });
     }
 }

@@ -21,7 +21,7 @@ use base::{ShownState, StateCounts, Wall, counted, words};
 use llts_client::Client;
 use proc::clock;
 use term::exit::Failure;
-use term::output::to_value;
+use term::output::{note, to_value};
 use term::session::Session;
 use term::style::{FAINT, Look, PLAIN, Screen};
 use term::table::grouped;
@@ -108,7 +108,7 @@ pub(super) fn run(session: &mut Session, args: &ListArgs) -> Result<u8, Failure>
     if args.columns.is_empty() && !args.wide {
         session.out.table(&rows::plain_table(&page.rows));
         if let Some(next) = page.next() {
-            session.out.line(format_args!("{}; --offset {next} shows the next", page.shown()));
+            note(&format!("{}; --offset {next} shows the next", page.shown()));
         }
     } else {
         session.out.text(&rows::table(&page.rows, &args.columns(), page.now).show_tabbed());
@@ -265,7 +265,7 @@ fn summary(page: &Page) -> Vec<(anstyle::Style, String)> {
 
 /// For programs: the tasks of the service, followed by forgotten ones; or the rounds of a period.
 fn in_json(session: &mut Session, args: &ListArgs) -> Result<u8, Failure> {
-    // A finished round never runs longer than usual.
+    // The history does not know which time is usual.
     if args.past.is_given() && !args.longer {
         return past::print(session, args);
     }

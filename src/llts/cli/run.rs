@@ -221,7 +221,7 @@ impl Run<'_> {
     fn look(&mut self, task: &TaskView) -> Result<(), Failure> {
         if self.looks.is_due() && task.status() == words::phase(Phase::Waiting) {
             let why = waiting::why(self.client, self.id)?;
-            status_line::show(&format!("waiting (Ctrl-C ends the task): {why}"));
+            status_line::show_with_hint(&format!("waiting: {why}"), "Ctrl-C ends the task");
         } else {
             status_line::clear();
         }

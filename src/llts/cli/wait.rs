@@ -130,15 +130,16 @@ fn wait(
             Err(ClientError::Reply(reply)) if reply.is_no_such_task() => Ok(Some(End::Unknown(reply.to_string()))),
             Err(error) => Err(error),
         };
-    waits.wait(until, ask, has_ended, |_| Ok(line(place, id, &why(client, id)?)))
+    let hint = if place.1 == 1 { "Ctrl-C leaves; the task goes on" } else { "Ctrl-C leaves" };
+    waits.wait(until, ask, has_ended, (hint, |_: &End| Ok(line(place, id, &why(client, id)?))))
 }
 
 /// One line about the awaited tasks.
 fn line((before, all): (usize, usize), id: &str, why: &str) -> String {
     if all == 1 {
-        return format!("waiting (Ctrl-C leaves; the task goes on): {why}");
+        return format!("waiting: {why}");
     }
-    format!("waiting for {} of {all} tasks (Ctrl-C leaves): {why}  [{id}]", all - before)
+    format!("waiting for {} of {all} tasks: {why}  [{id}]", all - before)
 }
 
 /// The failure of a wait that the user leaves, with the number of unfinished tasks.
@@ -185,8 +186,8 @@ mod tests {
     #[test]
     fn the_line_names_the_first_of_several() {
         let why = "2 tasks are before it, and all agents that could run them are busy";
-        assert_eq!(line((0, 1), "T", why), format!("waiting (Ctrl-C leaves; the task goes on): {why}"));
-        let expected = format!("waiting for 3 of 5 tasks (Ctrl-C leaves): {why}  [T]");
+        assert_eq!(line((0, 1), "T", why), format!("waiting: {why}"));
+        let expected = format!("waiting for 3 of 5 tasks: {why}  [T]");
         assert_eq!(line((2, 5), "T", why), expected);
     }
 }

@@ -63,7 +63,8 @@ impl Wait {
     }
 
     /// Asks until an answer shows the end, or `until` has passed; `None` if the user leaves. `ask` waits for an end until the given
-    /// moment, and returns `None` if the descriptor becomes readable. `line` describes the wait that an answer shows.
+    /// moment, and returns `None` if the descriptor becomes readable. `line` describes the wait that an answer shows; the hint says what
+    /// Ctrl-C does.
     ///
     /// # Errors
     /// Those of `ask` and `line`.
@@ -72,7 +73,7 @@ impl Wait {
         until: Option<Mono>,
         mut ask: impl FnMut(Option<Mono>, Option<BorrowedFd<'_>>) -> Result<Option<A>, ClientError>,
         has_ended: impl Fn(&A) -> bool,
-        mut line: impl FnMut(&A) -> Result<String, ClientError>,
+        (hint, mut line): (&str, impl FnMut(&A) -> Result<String, ClientError>),
     ) -> Result<Option<A>, Failure> {
         loop {
             let answer = ask(self.looks.or(until), self.signals.as_ref().map(|signals| signals.as_fd()))?;
@@ -90,7 +91,7 @@ impl Wait {
                 return Ok(Some(answer));
             }
             if self.looks.is_due() {
-                status_line::show(&line(&answer)?);
+                status_line::show_with_hint(&line(&answer)?, hint);
             }
         }
     }

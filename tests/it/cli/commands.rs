@@ -205,7 +205,7 @@ fn a_task_is_submitted_found_waited_for_and_listed() {
     let list = sandbox.ok("list --status FINISHED --limit 1 --output wire").json();
     assert_eq!((list["total"].as_u64(), list["tasks"].as_array().map(Vec::len)), (Some(2), Some(1)));
     let said = sandbox.ok("list --limit 1");
-    assert!(said.out.ends_with("1 of 2 known tasks; --offset 1 shows the next\n"), "{said:?}");
+    assert_eq!(said.err, "llts: 1 of 2 known tasks; --offset 1 shows the next\n");
     let stats = sandbox.ok("stats --output wire").json();
     assert_eq!((stats["tasks"]["FINISHED"].as_u64(), stats["agents"]["free"].as_u64()), (Some(2), Some(2)));
     assert!(sandbox.ok("stats").out.contains("FINISHED    2\n"));

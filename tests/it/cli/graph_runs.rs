@@ -109,7 +109,7 @@ fn a_graph_is_shown_listed_and_drawn() {
     sandbox.llts("graph kill nonsense").failed(5, "\"nonsense\" names no graph");
     let page = sandbox.ok(&format!("graph show {id} --limit 2"));
     assert!(page.out.contains("orders") && !page.out.contains("report"), "{page:?}");
-    assert!(page.out.ends_with("2 of 4 steps; --offset 2 shows the next\n"), "{page:?}");
+    assert_eq!(page.err, "llts: 2 of 4 steps; --offset 2 shows the next\n");
     let svg = sandbox.ok(&format!("graph svg {id}")).out;
     assert!(svg.contains(">join</text>") && svg.contains("deactivated, 3 tasks") && svg.contains("line sub"), "{svg}");
     let dot = sandbox.ok(&format!("graph dot {id}")).out;

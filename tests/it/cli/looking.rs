@@ -76,7 +76,7 @@ fn a_forgotten_task_stays_in_the_table_and_is_shown_by_its_history() {
         (1.into(), 3.into(), 0.into())
     );
     assert_eq!((rounds(""), rounds("--text Film"), rounds("--longer")), (3.into(), 1.into(), 0.into()));
-    let last = |line: &str| sandbox.ok(line).out.lines().last().unwrap_or_default().to_owned();
+    let last = |line: &str| sandbox.ok(line).err.trim().replace("llts: ", "");
     assert_eq!(last("list --limit 2"), "2 of 3 tasks; --offset 2 shows the next");
     assert_eq!(last("list --limit 1 --offset 1"), "2 to 2 of 3 tasks; --offset 2 shows the next");
     assert_eq!(last("list --limit 1"), "1 of 2 known tasks; --offset 1 shows the next");

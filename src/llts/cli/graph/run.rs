@@ -140,7 +140,7 @@ pub(in crate::cli) fn wait(
         until,
         |until, interrupt| client.wait_for_graph(id, until, interrupt),
         GraphAnswer::has_ended,
-        |graph| Ok(format!("graph {id}: {} (Ctrl-C leaves; the graph goes on)", progress(graph))),
+        ("Ctrl-C leaves; the graph goes on", |graph: &GraphAnswer| Ok(format!("graph {id}: {}", progress(graph)))),
     )?;
     let Some(graph) = ended else { return Err(left(&format!("graph {id} goes on"))) };
     show::show(session, &graph, &[]);
@@ -206,7 +206,7 @@ impl<'a> Following<'a> {
             }
             if self.view.is_none() && self.looks.is_due() {
                 let graph = self.client.ask(&graph::query(self.id, None))?;
-                status_line::show(&format!("graph {}: {} (Ctrl-C ends it)", self.id, progress(&graph)));
+                status_line::show_with_hint(&format!("graph {}: {}", self.id, progress(&graph)), "Ctrl-C ends it");
             }
             let until = match &self.view {
                 Some(view) => Some(view.poll_timeout()),

@@ -65,12 +65,12 @@ pub(super) fn show(session: &mut Session, graph: &GraphAnswer, rows: &[StepRow])
     session.out.table(&facts(graph));
     if !rows.is_empty() {
         session.out.line("");
-        session.out.table(&table(rows));
+        session.out.table(&table(rows, graph.has_ended()));
     }
 }
 
-/// The table of steps.
-pub(in super::super) fn table(rows: &[StepRow]) -> Table {
+/// The table of steps of a graph, which may have ended.
+pub(in super::super) fn table(rows: &[StepRow], has_ended: bool) -> Table {
     let mut table = Table::new(&["STEP", "STATE", "TASKS", "TIME"]);
     for row in rows {
         let finished = row.tasks(Phase::Finished).count() as u64;
@@ -78,7 +78,7 @@ pub(in super::super) fn table(rows: &[StepRow]) -> Table {
             0 => String::new(),
             total => format!("{finished}/{total}"),
         };
-        table.row([&row.name, shown(row.state()), &tasks, &time(row)]);
+        table.row([&row.name, shown(row.state(), has_ended), &tasks, &time(row)]);
     }
     table
 }
@@ -97,9 +97,15 @@ pub(in super::super) fn facts(graph: &GraphAnswer) -> Table {
     if let Some(reason) = graph.reason() {
         table.row(["reason", reason]);
     }
-    let counts = StepState::ALL.into_iter().map(|one| (shown(state(one)).to_lowercase(), graph.in_state(one)));
-    let counts: Vec<_> =
-        counts.filter(|(_, count)| *count > 0).map(|(word, count)| format!("{word} {count}")).collect();
+    let mut counts: Vec<(&str, u64)> = Vec::new();
+    for one in StepState::ALL.into_iter().filter(|one| graph.in_state(*one) > 0) {
+        let (word, count) = (shown(state(one), graph.has_ended()), graph.in_state(one));
+        match counts.last_mut().filter(|(last, _)| *last == word) {
+            Some((_, all)) => *all += count,
+            None => counts.push((word, count)),
+        }
+    }
+    let counts: Vec<_> = counts.iter().map(|(word, count)| format!("{} {count}", word.to_lowercase())).collect();
     table.row(["steps", &counts.join(", ")]);
     if let Some(at) = graph.submitted_at() {
         table.row(["submitted", &times::local(at)]);
@@ -110,9 +116,18 @@ pub(in super::super) fn facts(graph: &GraphAnswer) -> Table {
     table
 }
 
-/// The word for the state of a step, for people: a step with nothing left to do is done.
-fn shown(word: &str) -> &str {
-    if word == state(StepState::Deactivated) { "done" } else { word }
+/// The word for the state of a step, for people: a step with nothing left to do is done, and no step goes on when its graph has ended.
+fn shown(word: &str, has_ended: bool) -> &str {
+    let is_any = |states: &[StepState]| states.iter().any(|one| state(*one) == word);
+    if is_any(&[StepState::Deactivated]) {
+        "done"
+    } else if has_ended && is_any(&[StepState::Running]) {
+        "STOPPED"
+    } else if has_ended && !is_any(&[StepState::Completed]) {
+        "NOT RUN"
+    } else {
+        word
+    }
 }
 
 /// How long the tasks of a step took: from the first task to the completion of the step.

@@ -106,7 +106,9 @@ fn line(map: &Map, running: Option<u64>, took: Duration, columns: usize) -> Stri
     let bar: String = (0..WIDTH).map(|at| if at < filled { '#' } else { '-' }).collect();
     let more = if map.has_input() { "+" } else { "" };
     let rate = tally.succeeded.saturating_add(tally.failed) as f64 / took.as_secs_f64().max(0.001);
-    let left = Duration::try_from_secs_f64(open as f64 / rate).ok().filter(|_| !map.has_input() && open > 0);
+    // The rate tells nothing of the last runs, which may be the longest.
+    let is_known = !map.has_input() && open > running.unwrap_or_default();
+    let left = Duration::try_from_secs_f64(open as f64 / rate).ok().filter(|_| is_known);
     let number = |name, count: u64| (count > 0).then(|| format!("{name} {count}"));
     let rate = match rate {
         0.0 => None,
@@ -156,6 +158,7 @@ mod tests {
         let mut map = map(1, 3);
         assert_eq!(line(&map, None, took, 80), "[##--------]  1/4+  failed 1  0.5/s");
         map.handle_input_end();
+        assert_eq!(line(&map, Some(3), took, 80), "[##--------]  1/4  failed 1  0.5/s  running 3");
         assert_eq!(line(&map, Some(2), took, 80), "6.0 s left  [##--------]  1/4  failed 1  0.5/s  running 2");
     }
 

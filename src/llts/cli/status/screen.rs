@@ -97,8 +97,10 @@ pub(in super::super) fn head(status: &Status, screen: &mut Screen) {
         parts.push((PLAIN, format!(" (oldest {})", times::short(status.now.since(at)))));
     }
     parts.push((PLAIN, format!("  {:.1}/s", status.rate)));
-    let p50 = status.run_p50.map(|p50| format!(", p50 {}", times::short(p50))).unwrap_or_default();
-    parts.push((PLAIN, format!(" over 1 min{p50}")));
+    let taken: usize = parts.iter().map(|(_, text)| text.chars().count()).sum();
+    let p50 = status.run_p50.map(|p50| format!("  p50 {}", times::short(p50)));
+    let fits = |p50: &String| screen.look().width.is_none_or(|width| taken + p50.len() < width);
+    parts.extend(p50.filter(fits).map(|p50| (PLAIN, p50)));
     screen.flow(parts);
 }
 
@@ -407,12 +409,12 @@ mod tests {
         llts  up 3 h  ! 2 problems
           3/4 agents busy  waiting 9
          (oldest 6 min)  2.1/s
-         over 1 min, p50 100 ms
         ! the store cannot be written (disk
           full); submits are refused until it
           can; llts doctor
         ! agent lost: agent-4 (2 min ago); llts
-        … 6 more lines: llts status | cat
+          agents
+        … 5 more lines: llts status | cat
         ");
         insta::assert_snapshot!(text((20, 4)), @r"
         llts  up 3 h

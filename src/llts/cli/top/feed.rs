@@ -139,7 +139,7 @@ fn lines(client: &Client, about: &About, look: Look) -> Result<Vec<Line>, String
             let mut screen = Screen::new(look);
             graph::show::facts(&graph).draw(&mut screen);
             screen.gap();
-            graph::show::table(&steps.rows).draw(&mut screen);
+            graph::show::table(&steps.rows, graph.has_ended()).draw(&mut screen);
             screen
         }
         About::Log(..) | About::Sentence | About::Keys => return Ok(Vec::new()),
