@@ -50,7 +50,7 @@ pub struct Global {
         value_name = "auto|always|never",
         hide_possible_values = true,
         default_value_t = Colours::Auto,
-        help_heading = "Global options"
+        hide = true
     )]
     pub color: Colours,
 }

@@ -4,6 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
+use clap::builder::Resettable;
 use clap::{Arg, CommandFactory as _, Parser as _, ValueHint};
 use clap_complete::env::Shells;
 use clap_complete::{ArgValueCompleter, CompleteEnv, CompletionCandidate};
@@ -71,6 +72,9 @@ fn words_of_a_command() -> clap::Command {
 /// Offers names for the arguments that are names of things of a service, or words of this program.
 fn with_names(command: clap::Command) -> clap::Command {
     let verb = command.get_name().to_owned();
+    // The engine offers a command once, and would offer its shortest name.
+    let aliases: Vec<String> = command.get_visible_aliases().map(str::to_owned).collect();
+    let command = command.visible_alias(Resettable::Reset).aliases(aliases);
     let command = command.mut_args(|arg| match names_for(&verb, &arg) {
         Some(names) => {
             let is_list = arg.get_value_delimiter() == Some(',');
@@ -94,7 +98,8 @@ enum Names {
 fn names_for(verb: &str, arg: &Arg) -> Option<Names> {
     let shown = arg.get_value_names()?.first()?.as_str();
     Some(match (shown, arg.get_id().as_str()) {
-        ("TASK", _) => Names::OfService(task_names),
+        ("TASK", _) if verb == "kill" => Names::OfService(|client, current| task_names(client, current, false)),
+        ("TASK", _) => Names::OfService(|client, current| task_names(client, current, true)),
         ("AGENT", _) | ("NAME", "agent") => Names::OfService(agent_names),
         ("GATE", _) | ("NAME", "gate") => Names::OfService(gate_names),
         ("TOOL", _) | ("NAME", "tool") => Names::OfService(tool_names),
@@ -139,12 +144,13 @@ fn client() -> Option<Client> {
 }
 
 /// The short ids of tasks, or their whole ids once the beginning of one is typed, and the words that stand for tasks.
-fn task_names(client: &Client, current: &str) -> Result<Named, ClientError> {
+fn task_names(client: &Client, current: &str, with_finished: bool) -> Result<Named, ClientError> {
     let rows = client.ask(&tasks(&Selector::all(), 0, OFFERED))?.rows;
     let is_whole = current.starts_with('T') && "TASK_".starts_with(current.get(..5).unwrap_or(current));
     let about = |state: &str, work: &str| format!("{} {work}", state.to_lowercase());
     let id = |id: &str| if is_whole { id.to_owned() } else { short(id).to_owned() };
-    let found = rows.iter().map(|task| (id(task.id()), about(task.outcome().unwrap_or(task.status()), &task.work())));
+    let wanted = rows.iter().filter(|task| with_finished || task.outcome().is_none());
+    let found = wanted.map(|task| (id(task.id()), about(task.outcome().unwrap_or(task.status()), &task.work())));
     let words =
         [("last", "the newest task"), ("all", "all tasks")].map(|(word, about)| (word.to_owned(), about.to_owned()));
     Ok(words.into_iter().chain(found).collect())

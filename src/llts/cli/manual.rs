@@ -96,7 +96,11 @@ pub(super) fn write(out: &mut Output, args: &ManArgs) -> Result<u8, Failure> {
         let page = roff::render(&topic, &blocks::parse(text));
         std::fs::write(args.folder.join(format!("llts-{}.7", topic.name)), page).map_err(cannot)?;
     }
-    out.line(format_args!("wrote the manual pages to {}", args.folder.display()));
+    if out.is_json() {
+        out.value(&serde_json::json!({ "folder": base::path_text(&args.folder) }));
+    } else {
+        out.line(format_args!("wrote the manual pages to {}", args.folder.display()));
+    }
     Ok(0)
 }
 

@@ -419,7 +419,7 @@ mod tests {
         insta::assert_snapshot!(text((20, 4)), @r"
         llts  up 3 h
           ! 2 problems
-        … 12 more lines:
+        … 11 more lines:
          llts status | cat
         ");
     }

@@ -53,7 +53,9 @@ impl Running<'_> {
             }
             Err(reply) if reply.is_limit() || reply.is_stopping() => {
                 if !std::mem::replace(&mut self.has_noted_room, true) {
-                    note(&format!("the service accepts no task for now; waiting: {reply}"));
+                    note(&format!(
+                        "the service accepts no task for now, so these are submitted again until it does: {reply}"
+                    ));
                 }
                 self.map.handle_refused(clock::now().mono, frame, Refused::NoRoom);
             }
