@@ -101,14 +101,9 @@ fn a_shell_is_offered_files_for_the_words_of_a_command() {
     assert_eq!(offered("list --state fai"), "failed");
     assert_eq!((offered("lo"), offered("ls --state fai")), ("logs".to_owned(), "failed".to_owned()));
     sandbox.ok("up 1");
-    let [ended, waiting] =
-        ["run --given-id a -- true", "submit --start-after +600 -- true"].map(|line| sandbox.ok(line).out);
-    let ended = if ended.is_empty() {
-        sandbox.ok("query --given-id a --output json").json()["tasks"][0]["task_id"].clone()
-    } else {
-        ended.trim().into()
-    };
-    let (ended, waiting) = (ended.as_str().expect("an id").to_owned(), waiting.trim().to_owned());
+    let ended = sandbox.ok("submit -- true").line().to_owned();
+    sandbox.ok(&format!("wait {ended}"));
+    let waiting = sandbox.ok("submit --start-after +600 -- true").line().to_owned();
     let ids = |line: &str| offered(line).lines().map(str::to_owned).collect::<Vec<_>>();
     assert!(ids("show TASK_").iter().any(|line| line.starts_with(&ended)), "{:?}", ids("show TASK_"));
     let of_kill = ids("kill TASK_");
