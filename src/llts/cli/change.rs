@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::selection::{Chosen, State};
+use super::selection::{Chosen, Selection, State};
 use api::wire::client::{Ask, ReplyError};
 use api::wire::requests::job::{Concerned, JobAnswer, query};
 use base::{Mono, Phase, counted};
@@ -288,12 +288,22 @@ pub(super) fn confirm(what: &str, yes: bool) -> Result<(), Failure> {
     answered(&format!("Really {what}?"))
 }
 
-/// As [`confirm`]. A change of failed tasks alone is asked about on a terminal only.
+/// As [`confirm`], before a change of all finished tasks; and on a terminal, before one of all failed tasks of all jobs.
 ///
 /// # Errors
 /// As [`confirm`].
-pub(super) fn confirm_all(what: &str, yes: bool, is_of_failed: bool) -> Result<(), Failure> {
-    confirm(what, yes || (is_of_failed && !io::stdin().is_terminal()))
+pub(super) fn confirm_all(
+    selection: &Selection,
+    count: usize,
+    what: impl Fn(&str) -> String,
+    yes: bool,
+) -> Result<(), Failure> {
+    let (noun, yes) = match () {
+        () if selection.is_everything() => ("finished task", yes),
+        () if selection.is_every_failed() => ("failed task", yes || !io::stdin().is_terminal()),
+        () => return Ok(()),
+    };
+    if count == 0 { Ok(()) } else { confirm(&what(&counted(count, noun)), yes) }
 }
 
 /// Asks a question on the terminal.

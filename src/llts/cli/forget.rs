@@ -6,7 +6,7 @@ use super::change::{self, Change, Step};
 use super::selection::{Scope, Selection};
 use api::wire::client::ReplyError;
 use api::wire::requests::forget::forget;
-use base::{Outcome, counted};
+use base::Outcome;
 use proc::clock;
 use term::exit::Failure;
 use term::session::Session;
@@ -41,9 +41,8 @@ pub(super) fn run(session: &mut Session, args: &ForgetArgs) -> Result<u8, Failur
     if let Some(before) = args.finished_before.map(|past| past.wall(clock::now().wall)) {
         tasks.retain(|task| task.state.as_ref().is_ok_and(|state| state.finished_at.is_some_and(|at| at < before)));
     }
-    if args.finished_before.is_none() && selection.is_everything() && !tasks.is_empty() {
-        let all = if failed { "failed task" } else { "finished task" };
-        change::confirm_all(&format!("forget all {}", counted(tasks.len(), all)), args.yes, failed)?;
+    if args.finished_before.is_none() {
+        change::confirm_all(&selection, tasks.len(), |tasks| format!("forget all {tasks}"), args.yes)?;
     }
     // A task may be gone already: a forgotten task takes others of its family along.
     let change = Change {

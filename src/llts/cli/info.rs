@@ -94,6 +94,7 @@ fn place(session: &Session, facts: &mut Map<String, Value>) {
     let service = holder.and_then(|_| Service::read(state_dir));
     let uptime = service.as_ref().map(|service| clock::now().wall.unix_seconds() - service.started);
     let differing = sources.in_force().iter().filter(|key| key.origin.is_some()).count();
+    let http = service.as_ref().and_then(|service| service.http.as_ref());
     let of_service = json!({
         "running": holder.is_some(),
         "dead_supervisor_pid": configured::dead_supervisor(config),
@@ -108,8 +109,8 @@ fn place(session: &Session, facts: &mut Map<String, Value>) {
         "publisher": service.as_ref().map(|service| service.publisher.clone()),
         "tcp": service.as_ref().map(|service| service.controller.clone()),
         "idle_stop_seconds": service.as_ref().and_then(|service| service.idle_stop),
-        "http": service.as_ref().and_then(|service| service.http.clone()),
-        "http_token_file": shown(&http::token_file(config, Grant::Change)),
+        "http": http,
+        "http_token_file": http.map(|_| shown(&http::token_file(config, Grant::Change))),
         "curve": curve(config),
         "tools_dir": shown(&config.paths.tools_dir),
         "tools": tools(&config.paths.tools_dir),
@@ -191,9 +192,10 @@ fn table(facts: &Map<String, Value>, ends: Option<String>) -> Table {
     };
     table.row(["controller", &controller]);
     if is_here {
-        let http = facts["http"].as_str().map(|_| ["http", "http_token_file"]).into_iter().flatten();
-        for key in std::iter::once("publisher").chain(http).filter(|key| facts[*key].is_string()) {
-            table.row([key.trim_end_matches("_file").replace('_', " ").as_str(), &text(key)]);
+        for (name, key) in [("publisher", "publisher"), ("http", "http"), ("token", "http_token_file")] {
+            if facts[key].is_string() {
+                table.row([name, &text(key)]);
+            }
         }
         table.row(["home", &format!("{} ({})", text("home"), text("home_is"))]);
         let differing = differing(facts["keys_that_differ"].as_u64().unwrap_or_default());

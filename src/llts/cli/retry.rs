@@ -7,7 +7,7 @@ use super::job;
 use super::selection::{Scope, Selection};
 use api::wire::requests::job::JobOrder;
 use api::wire::requests::retry::retry;
-use base::{Outcome, counted};
+use base::Outcome;
 use term::exit::Failure;
 use term::session::Session;
 
@@ -16,8 +16,8 @@ use term::session::Session;
 #[command(after_help = "\
 The task keeps its id and gets its next round, with all budgets reset; its earlier rounds stay in `llts query`. \
 `all`, and a selection without ids, mean the tasks that have finished. `llts retry all` asks for confirmation, because it \
-also repeats tasks that have succeeded; on a terminal `llts retry --failed` asks as well, because it repeats those of all jobs. `--job NAME` repeats the failed tasks of a job, and those that were skipped because \
-of them.")]
+also repeats tasks that have succeeded; on a terminal `llts retry --failed` asks as well, because it repeats those of all jobs. \
+`--job NAME` repeats the failed tasks of a job, and those that were skipped because of them.")]
 pub(super) struct RetryArgs {
     #[command(flatten)]
     selection: Selection,
@@ -35,10 +35,7 @@ pub(super) fn run(session: &mut Session, args: &RetryArgs) -> Result<u8, Failure
     let client = session.client()?;
     let scope = Scope::Ended(&Outcome::ALL);
     let mut tasks = selection.resolve(&client, scope)?;
-    if selection.is_everything() && !tasks.is_empty() {
-        let all = if failed { "failed task" } else { "finished task" };
-        change::confirm_all(&format!("run all {} again", counted(tasks.len(), all)), args.yes, failed)?;
-    }
+    change::confirm_all(&selection, tasks.len(), |tasks| format!("run all {tasks} again"), args.yes)?;
     // Oldest first, so that tasks wait in the order of their submits. A list of ids keeps its own order.
     if !selection.has_ids() {
         tasks.sort_by(|one, other| one.id.cmp(&other.id));

@@ -117,6 +117,11 @@ impl Selection {
         self.tasks.contains(&Which::All) && !self.has_filters()
     }
 
+    /// Whether it means all failed tasks.
+    pub(super) fn is_every_failed(&self) -> bool {
+        self.failed && !Self { failed: false, ..self.clone() }.has_filters()
+    }
+
     /// Whether it has a word or a field.
     pub(super) const fn is_given(&self) -> bool {
         self.has_words() || self.has_filters()

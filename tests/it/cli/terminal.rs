@@ -150,6 +150,24 @@ fn a_standard_input_that_is_no_terminal_is_refused() {
 
 /// Waits until the screen of `llts top` shows this.
 #[track_caller]
+#[test]
+fn all_failed_tasks_are_changed_after_a_question_or_by_a_script() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("up 1");
+    for _ in 0..2 {
+        sandbox.llts("run -- false");
+    }
+    for (verb, question) in
+        [("retry", "Really run all 2 failed tasks again?"), ("forget", "Really forget all 2 failed tasks?")]
+    {
+        let mut console = Console::of(&sandbox, &[verb, "--failed"]);
+        console.hears(question);
+        console.outer.write_all(b"n\r").unwrap();
+        console.hears("nothing was done");
+    }
+    assert_eq!(sandbox.ok("forget --failed").line(), "forgot 2 tasks");
+}
+
 fn shows(console: &mut Console, expected: &str) {
     let until = clock::now().mono + PATIENCE;
     while !console.screen.screen().contents().contains(expected) {
