@@ -136,7 +136,16 @@ impl Output {
 
     /// Draws a block of lines. On a terminal it overwrites the previous block, and is cut to the height of the terminal.
     pub fn redraw(&mut self, block: &str) {
-        let block = printable_lines(block);
+        self.redraw_plain(&printable_lines(block));
+    }
+
+    /// As [`Self::redraw`].
+    pub fn redraw_screen(&mut self, screen: &Screen) {
+        self.redraw_plain(&screen.text());
+    }
+
+    /// The block is safe for a terminal.
+    fn redraw_plain(&mut self, block: &str) {
         let Some((_, rows)) = self.size else { return self.raw(block.as_bytes()) };
         let lines: Vec<&str> = block.lines().collect();
         let shown = lines.len().min(rows.saturating_sub(1).max(1));

@@ -5,6 +5,7 @@ mod past;
 use std::time::Duration;
 
 use clap::Args;
+use rustix::event::Timespec;
 use serde_json::{Value, json};
 
 use past::Forgotten;
@@ -20,6 +21,7 @@ use api::wire::requests::rows::{Order, RowsAsk};
 use base::{ShownState, StateCounts, Wall, counted, words};
 use llts_client::Client;
 use proc::clock;
+use proc::signals::{STOP, Signals};
 use term::exit::Failure;
 use term::output::{note, to_value};
 use term::session::Session;
@@ -59,6 +61,9 @@ pub(super) struct ListArgs {
     /// Cut no cell to the width of the terminal
     #[arg(long, help_heading = "Table")]
     no_trunc: bool,
+    /// Draw the table again each second, until Ctrl-C
+    #[arg(long, help_heading = "Table")]
+    watch: bool,
     /// Maximum number of tasks [default: as many as the screen has room for; 50 on a pipe]
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
@@ -95,6 +100,9 @@ enum Reach {
 }
 
 pub(super) fn run(session: &mut Session, args: &ListArgs) -> Result<u8, Failure> {
+    if args.watch {
+        return watch(session, args);
+    }
     if session.out.is_json() {
         return in_json(session, args);
     }
@@ -114,6 +122,25 @@ pub(super) fn run(session: &mut Session, args: &ListArgs) -> Result<u8, Failure>
         session.out.text(&rows::table(&page.rows, &args.columns(), page.now).show_tabbed());
     }
     Ok(0)
+}
+
+/// Often enough for people, and a negligible load for a controller.
+const REDRAW_INTERVAL: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
+fn watch(session: &mut Session, args: &ListArgs) -> Result<u8, Failure> {
+    if session.out.is_json() || !session.out.look().is_terminal {
+        return Err(Failure::usage("--watch draws on a terminal; `llts events` prints the changes of tasks elsewhere"));
+    }
+    // Before a thread or a signal can come.
+    let mut signals = Signals::install(&STOP).map_err(Failure::failed)?;
+    let client = session.client()?;
+    loop {
+        let page = page(&client, args, args.limit(session.out.rows()))?;
+        session.out.redraw_screen(&screen(&page, args, session.out.look()));
+        if session.out.is_broken() || signals.wait(REDRAW_INTERVAL) {
+            return Ok(0);
+        }
+    }
 }
 
 impl ListArgs {

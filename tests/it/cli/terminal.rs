@@ -168,6 +168,20 @@ fn all_failed_tasks_are_changed_after_a_question_or_by_a_script() {
     assert_eq!(sandbox.ok("forget --failed").line(), "forgot 2 tasks");
 }
 
+#[test]
+fn a_list_is_watched_until_ctrl_c() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("up 1");
+    let mut console = Console::of(&sandbox, &["list", "--watch"]);
+    shows(&mut console, "no task matches");
+    sandbox.ok("run -- true");
+    shows(&mut console, "1 task: 1 ok");
+    assert!(!console.screen.screen().contents().contains("no task matches"), "it is drawn over");
+    console.types("\u{3}");
+    assert_eq!(console.code(), Some(0));
+    sandbox.llts("list --watch").failed(2, "`llts events`");
+}
+
 fn shows(console: &mut Console, expected: &str) {
     let until = clock::now().mono + PATIENCE;
     while !console.screen.screen().contents().contains(expected) {
