@@ -53,7 +53,10 @@ pub(super) fn run(session: &mut Session, args: &DownArgs) -> Result<u8, Failure>
         return pause::resume_service(session);
     }
     let mut waited = None;
-    if !args.now && (args.wait || io::stdin().is_terminal()) && holder(&session.config.paths.state_dir).is_some() {
+    // The controller and the agents may have outlived their supervisor.
+    let config = &session.config;
+    let is_up = holder(&config.paths.state_dir).is_some() || configured::dead_supervisor(config).is_some();
+    if !args.now && (args.wait || io::stdin().is_terminal()) && is_up {
         waited = prepare(session, args.wait)?;
     }
     // The remains belong to other services, so a failure to end them does not fail this command.

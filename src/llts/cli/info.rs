@@ -226,6 +226,13 @@ fn table(facts: &Map<String, Value>, ends: Option<String>) -> Table {
     table
 }
 
+/// A service whose supervisor was killed.
+pub(super) fn without_supervisor(pid: &str) -> String {
+    format!(
+        "the supervisor (process {pid}) was killed: what dies now is not started again; `llts up` starts a service anew"
+    )
+}
+
 /// Whether a service runs, and since when.
 fn service_line(facts: &Map<String, Value>, ends: Option<String>) -> String {
     let pid = |key: &str| facts.get(key).map(plain).unwrap_or_default();
@@ -239,10 +246,7 @@ fn service_line(facts: &Map<String, Value>, ends: Option<String>) -> String {
         return "no agents run here; `llts up --agents-only N` starts some".to_owned();
     }
     if facts["dead_supervisor_pid"].is_u64() {
-        return format!(
-            "the supervisor (process {}) was killed: what dies now is not started again; `llts up` starts a service anew",
-            pid("dead_supervisor_pid")
-        );
+        return without_supervisor(&pid("dead_supervisor_pid"));
     }
     "not running; `llts up` starts it".to_owned()
 }

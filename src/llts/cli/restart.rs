@@ -2,6 +2,8 @@
 
 use clap::Args;
 
+use super::info;
+use llts_client::configured;
 use proc::signals::{STOP, Signals};
 use service::supervisor::{RenewError, renew};
 use term::exit::{Failure, INTERRUPTED};
@@ -22,6 +24,9 @@ pub(super) struct RestartArgs {
 pub(super) fn run(session: &mut Session, args: &RestartArgs) -> Result<u8, Failure> {
     let mut signals = Signals::install(&STOP).map_err(Failure::failed)?;
     session.check_start()?;
+    if let Some(pid) = configured::dead_supervisor(&session.config) {
+        return Err(Failure::failed(info::without_supervisor(&pid.to_string())));
+    }
     let program = Session::program()?;
     let restarted = renew(&session.config, program, rand::random(), args.wait, &mut signals);
     let service = restarted.map_err(|error| match error {

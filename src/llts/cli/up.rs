@@ -32,7 +32,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 #[command(after_help = "\
 Returns when the controller and all agents are ready. One service runs per STATE_DIR. Where one runs already, a higher number of \
 agents or --add starts more, and --remove ends some: those with the highest numbers, each as soon as it has no task. A service that \
-`llts run` or `llts map` has started stays from then on, also without tasks.")]
+`llts run` or `llts map` has started stays from then on, also without tasks, unless IDLE_STOP is a number.")]
 pub(super) struct UpArgs {
     /// Number of agents; 0 starts a controller alone, for agents of other machines [default: one for each processor]
     #[arg(value_name = "N", value_parser = agents(0))]
@@ -150,6 +150,9 @@ pub(super) fn run(session: &mut Session, args: &UpArgs) -> Result<u8, Failure> {
     }
     table.row(["agents", &service.agents.to_string()]);
     session.out.table(&table);
+    if let Some(ends) = super::host::ends(&session.config, service.idle_stop) {
+        note(&ends);
+    }
     Ok(0)
 }
 

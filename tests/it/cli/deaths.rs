@@ -161,9 +161,28 @@ fn a_service_without_its_supervisor_says_so_until_it_starts_anew() {
     // The controller sees it with its next event.
     eventually("it is a problem", || sandbox.ok("status").out.contains("the supervisor was killed"));
     sandbox.ok("run -- true");
+    sandbox.llts("restart").failed(1, &dead);
     assert!(sandbox.ok("up 1").err.contains(&dead));
     assert!(!sandbox.ok("status").out.contains("the supervisor was killed"));
     assert!(sandbox.ok("up 1").err.contains("runs already"), "there is one");
+    sandbox.ends_clean();
+}
+
+#[test]
+fn down_lets_running_tasks_end_without_a_supervisor_too() {
+    let sandbox = Sandbox::up(1);
+    let script = "until test -e go; do sleep 0.05; done; echo survived";
+    let folder = sandbox.root().to_str().unwrap().to_owned();
+    let id = sandbox.ok(&["submit", "--cwd", &folder, "--sh", script]).line().to_owned();
+    eventually("it runs", || sandbox.ok("list --state running").out.contains(&id));
+    kill_all([sandbox.process("--agents 1")]);
+    let down = sandbox.start("down --wait");
+    eventually("no other task starts", || sandbox.ok("info").out.contains("paused"));
+    sandbox.write("go", "");
+    let said = down.said();
+    assert!(said.code == Some(0) && said.err.contains("waiting for 1 running task"), "{said:?}");
+    sandbox.ok("up 1");
+    assert_eq!(sandbox.ok(&format!("logs {id}")).out, "survived\n");
     sandbox.ends_clean();
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Selection, Which};
 use api::wire::requests::history::RoundFilter;
-use base::{RoundOutcome, ShownState, Wall};
+use base::{Outcome, RoundOutcome, ShownState, Wall};
 use term::exit::Failure;
 
 impl Selection {
@@ -25,7 +25,10 @@ impl Selection {
             let why = "with --output json, --where and --status are not for the history, whose rounds have ended and have no parameters";
             return Err(Failure::usage(why));
         }
-        self.narrow(&mut filter, states);
+        if !self.narrow(&mut filter, states) {
+            let why = "no round can match: those that have ended are listed, and --state, --failed and --outcome leave none of them";
+            return Err(Failure::usage(why));
+        }
         Ok(filter)
     }
 
@@ -36,17 +39,17 @@ impl Selection {
             return None;
         }
         let mut filter = RoundFilter::between(since, until);
-        self.narrow(&mut filter, states);
-        Some(filter)
+        self.narrow(&mut filter, states).then_some(filter)
     }
 
-    fn narrow(&self, filter: &mut RoundFilter, states: &[ShownState]) {
-        let of_states = states.iter().filter_map(|state| match state {
-            ShownState::Finished(outcome) => Some(*outcome),
-            _ => None,
-        });
-        let outcomes = self.outcomes().iter().copied();
-        filter.outcomes = outcomes.chain(of_states).map(RoundOutcome::Ended).collect();
+    /// Returns false if no round can match.
+    fn narrow(&self, filter: &mut RoundFilter, states: &[ShownState]) -> bool {
+        let is_of_states = |outcome: &Outcome| states.is_empty() || states.contains(&ShownState::Finished(*outcome));
+        let all = if self.outcomes().is_empty() { &Outcome::ALL } else { self.outcomes() };
+        let wanted: Vec<Outcome> = all.iter().copied().filter(is_of_states).collect();
+        let is_any = wanted.len() == Outcome::ALL.len();
+        filter.outcomes = wanted.iter().filter(|_| !is_any).copied().map(RoundOutcome::Ended).collect();
         (filter.job, filter.given_id) = (self.job.clone(), self.given_id.clone());
+        !wanted.is_empty()
     }
 }

@@ -7,7 +7,7 @@ use super::super::selection::ids::short;
 use super::{Model, Written};
 use api::wire::client::TaskView;
 use api::wire::requests::history::RoundRow;
-use base::{Outcome, Phase, Scalar, ShownState, Wall, is_longer, words};
+use base::{GraphId, Outcome, Phase, Scalar, ShownState, Wall, is_longer, words};
 use term::style::{BAD, FAINT, Look, ODD, PLAIN, STRONG, Screen, of_state};
 use term::table::{Column, Table};
 use term::{hints, times};
@@ -213,6 +213,8 @@ fn next(model: &Model) -> String {
     let id = short(model.row.id());
     match model.row.state() {
         ShownState::Finished(Outcome::Succeeded) => format!("llts logs {id}"),
+        // Its graph has taken its end into account.
+        ShownState::Finished(_) if model.row.job().parse::<GraphId>().is_ok() => format!("llts logs {id}"),
         ShownState::Finished(_) => format!("llts logs {id}   llts retry {id}"),
         ShownState::Held => format!("llts resume {id}   llts kill {id}"),
         ShownState::Waiting | ShownState::Starting => format!("llts wait {id}   llts pause {id}   llts kill {id}"),
