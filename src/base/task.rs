@@ -171,6 +171,15 @@ impl TaskRecord {
         }
     }
 
+    /// When it finished: by the clock of its agent, if that has told it.
+    #[must_use]
+    pub fn finished_at(&self) -> Option<Wall> {
+        match self.state {
+            TaskState::Finished { at, .. } => Some(self.last_run().and_then(|run| run.times.finish).unwrap_or(at)),
+            _ => None,
+        }
+    }
+
     /// The current run, or the last one before the end, whatever its result.
     #[must_use]
     pub fn last_run(&self) -> Option<&Assignment> {

@@ -528,6 +528,25 @@ fn x7_an_archive_without_run_sh_is_no_damaged_archive() {
     }
 }
 
+/// The controller reads its text in passing, and an agent opens it.
+#[test]
+fn a_manifest_is_a_regular_file() {
+    let host = Host::new();
+    let text = b"[parameters.a]\nrequired = true\n";
+    for tar in [
+        Tar::tool().file("other", text).hard_link("tool.toml", "other"),
+        Tar::tool().file("other", text).symlink("tool.toml", "other"),
+        Tar::tool().symlink("tool.toml", "gone").file("hello/tool.toml", text),
+        Tar::tool().folder("tool.toml"),
+        Tar::tool().file("tool.toml/inner", text),
+        Tar::default().file("hello/run.sh", SCRIPT).symlink("hello/tool.toml", "run.sh"),
+    ] {
+        let error = host.defect(&tar.gz());
+        assert!(matches!(error, ArchiveError::ManifestNotFile), "{error}");
+    }
+    host.accept(&Tar::tool().file("tool.toml", text).gz());
+}
+
 /// Each version consists of files that all say the same number. One thread replaces the archive, two agents run the
 /// tool.
 #[test]

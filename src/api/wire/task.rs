@@ -160,7 +160,7 @@ const FIELDS: [Field; 43] = [
     (words::PREPARE_TIME, |task| task.last_run()?.times.prepare.map(Value::Moment)),
     (words::RUN_TIME, |task| task.last_run()?.times.run.map(Value::Moment)),
     (words::END_TIME, |task| task.last_run()?.times.end.map(Value::Moment)),
-    (words::FINISH_TIME, finish_time),
+    (words::FINISH_TIME, |task| task.finished_at().map(Value::Moment)),
     (words::PROGRESS, |task| Some(Value::Decimal(told(task)?.progress.fraction()))),
     (words::PROGRESS_TEXT, |task| Some(&*told(task)?.progress.text).filter(|told| !told.is_empty()).map(text)),
     (words::PROGRESS_TIME, |task| Some(Value::Moment(told(task)?.at))),
@@ -232,16 +232,6 @@ const fn text(text: &str) -> Value<'_> {
 
 fn count(number: u64) -> Value<'static> {
     Value::Integer(i64::try_from(number).unwrap_or(i64::MAX))
-}
-
-fn finish_time(task: &TaskRecord) -> Option<Value<'_>> {
-    match &task.state {
-        TaskState::Finished { at, run, .. } => {
-            let by_the_agent = run.as_ref().and_then(|(run, _)| run.times.finish);
-            Some(Value::Moment(by_the_agent.unwrap_or(*at)))
-        }
-        _ => None,
-    }
 }
 
 /// Present in FINISHED (docs/sources/controller.md, 2.3). It is null where run.sh never ran, or where its end is unknown; a task that

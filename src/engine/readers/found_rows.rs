@@ -9,7 +9,7 @@ use api::wire::Narrowing;
 use api::wire::page::Page;
 use api::wire::requests::history::SortKey;
 use api::wire::requests::rows::Order;
-use base::{Now, ShownState, StateCounts, TaskId, TaskRecord, TaskState, Wall};
+use base::{Now, ShownState, StateCounts, TaskId, TaskRecord, Wall};
 
 /// The rows found up to now: the first ones in their order, and no more than the page needs.
 #[derive(Debug)]
@@ -79,10 +79,7 @@ impl FoundRows {
 fn key(now: Now, by: SortKey, record: &TaskRecord) -> u64 {
     let run = record.last_run();
     let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-    let ended = match record.state {
-        TaskState::Finished { at, .. } => Some(at),
-        _ => None,
-    };
+    let ended = record.finished_at();
     match by {
         SortKey::Submitted => record.submitted_at.micros(),
         // A task that has not ended ends later than all others.

@@ -124,6 +124,24 @@ fn rows_come_in_the_order_that_is_asked_for() {
     assert_eq!(found(SortKey::Waited, true), [first, second, third]);
 }
 
+/// A client that sorts pages again has what the rows show.
+#[test]
+fn ended_tasks_come_in_the_order_of_the_ends_that_rows_show() {
+    let mut world = World::new();
+    let begin = world.now.wall;
+    let mut ends = |seconds: u64| {
+        let task = world.task();
+        world.runs("a", task, Round(0));
+        let mut report = report_of(task, Round(0), Phase::Finished, Some(result(0)));
+        report.times.finish = Some(Wall::from_micros(begin.micros() + seconds * 1_000_000));
+        let _ = world.say("a", FromAgent::Report(Box::new(report)));
+        task.to_string()
+    };
+    let expected = [ends(3), ends(2), ends(1)];
+    let ask = RowsAsk { order: Order { by: SortKey::Ended, is_reversed: false }, ..RowsAsk::default() };
+    assert_eq!(ids(&table(&mut world, &ask)), expected);
+}
+
 /// A run at agent a, after enough quick ones of its tool to tell which time is usual.
 fn run_after_quick_ones(world: &mut World) -> TaskId {
     for _ in 0..8 {

@@ -3,9 +3,11 @@
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use crate::clock;
 
@@ -113,7 +115,10 @@ fn older(path: &Path) -> PathBuf {
 }
 
 fn open_locked(path: &Path, lock_max: Duration) -> io::Result<File> {
-    let file = File::options().append(true).create(true).open(path)?;
+    // A FIFO without a reader is refused, and not waited for.
+    let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let file = File::options().append(true).create(true).custom_flags(nonblocking).open(path)?;
+    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     // A lock needs a file: a terminal or a pipe may be shared.
     if !file.metadata()?.is_file() {
         return Ok(file);
@@ -215,6 +220,14 @@ mod tests {
         }
         shared.unlock().expect("the exec");
         opening.join().expect("no panic").expect("open");
+    }
+
+    #[test]
+    fn a_fifo_without_a_reader_is_not_waited_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.log");
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).expect("made");
+        assert_eq!(Rotating::open(&path, 100).map(drop).map_err(|error| error.raw_os_error()), Err(Some(6)));
     }
 
     #[test]

@@ -145,6 +145,9 @@ pub enum ArchiveError {
     /// run.sh is a folder or a link.
     #[error("its run.sh is not a regular file")]
     ScriptNotFile,
+    /// tool.toml is a folder or a link.
+    #[error("its tool.toml is not a regular file")]
+    ManifestNotFile,
     /// The folder could not be written.
     #[error("cannot write {path}: {source}")]
     Write {

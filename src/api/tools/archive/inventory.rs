@@ -11,6 +11,9 @@ use super::{ArchiveError, Limits};
 use crate::tools::RUN_SCRIPT;
 use base::ToolName;
 
+/// The file that describes a tool.
+pub(super) const MANIFEST: &str = "tool.toml";
+
 /// One file, folder or link of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::tools) enum Part {
@@ -69,7 +72,9 @@ impl<'a> Stocktaking<'a> {
             if *self.parts.entry(folder.to_vec()).or_insert(Part::Folder) != Part::Folder {
                 return Err(ArchiveError::duplicate(folder));
             }
+            self.check_manifest(folder, false)?;
         }
+        self.check_manifest(bytes, matches!(member.kind, Kind::File { .. }))?;
         let part = match &member.kind {
             Kind::Folder => Part::Folder,
             Kind::File { bytes } => Part::File { bytes: *bytes, executable: member.mode & 0o100 != 0, seal },
@@ -99,6 +104,13 @@ impl<'a> Stocktaking<'a> {
             return Err(ArchiveError::UnpackedBytes { limit: self.limits.unpacked_bytes });
         }
         Ok(())
+    }
+
+    /// Refuses a manifest that readers could take for different ones: those that follow links, and those that read each file once.
+    fn check_manifest(&self, path: &[u8], is_file: bool) -> Result<(), ArchiveError> {
+        let inner = path.strip_prefix(self.tool.as_str().as_bytes()).and_then(|path| path.strip_prefix(b"/"));
+        let is_manifest = path == MANIFEST.as_bytes() || inner == Some(MANIFEST.as_bytes());
+        if is_manifest && !is_file { Err(ArchiveError::ManifestNotFile) } else { Ok(()) }
     }
 
     /// Decides the layout, as [`super::stage`] does.

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::sync::atomic::AtomicBool;
 
 use super::input::{Input, Watch};
-use super::inventory::{Part, Stocktaking};
+use super::inventory::{MANIFEST, Part, Stocktaking};
 use super::members::{Kind, Members};
 use super::{ArchiveError, Limits, Packing};
 use crate::wire::tool_manifest;
@@ -27,7 +27,6 @@ pub struct Survey {
 /// # Errors
 /// As [`unpack`](super::unpack), except for those of writing.
 pub fn survey(archive: &File, tool: &ToolName, limits: &Limits, stop: &AtomicBool) -> Result<Survey, ArchiveError> {
-    const MANIFEST: &str = "tool.toml";
     let input = Input::new(archive, Packing::Gzip, limits, Watch::start(limits.timeout, stop))?;
     let mut members = Members::new(input, limits);
     let mut stocktaking = Stocktaking::new(tool, limits);
