@@ -52,7 +52,7 @@ pub enum Departure<R> {
     PushAgain(Box<TaskRecord>),
     /// A job has changed: push its state to its receivers, and publish it to subscribers.
     JobStatus(Box<JobStatus>),
-    /// Carry this out on the archives of tools, and call [`crate::Sequencer::handle_tool`] with its outcome.
+    /// Carry this out on the archives of tools, and call [`crate::Controller::handle_tool`] with its outcome.
     Tool(ToolOrder),
     /// A step graph has changed: push the change to its address, and publish it to subscribers.
     GraphStatus(Box<GraphChange>),
