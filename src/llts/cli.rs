@@ -302,21 +302,20 @@ fn end_abandoned(session: &Session) {
     }
 }
 
-/// Creates the home with a first tool, if it does not exist.
-fn make_home(session: &Session) -> Result<(), Failure> {
+/// Creates the home with a first tool, if it does not exist, and returns what to say of it.
+fn make_home(session: &Session) -> Result<Option<String>, Failure> {
     if !session.home.make()? {
-        return Ok(());
+        return Ok(None);
     }
     let folder = session.home.folder().display();
     let paths = &session.config.paths;
     match &paths.tool_sources_dir {
         Some(sources) if !sources.exists() && !paths.tools_dir.exists() => {
             tools::unpack_samples(sources, Some(tools::FIRST_SAMPLE)).map_err(Failure::failed)?;
-            note(&format!("{folder} is the home of your service; it has the tool {} to try", tools::FIRST_SAMPLE));
+            Ok(Some(format!("{folder} is the home of your service; it has the tool {} to try", tools::FIRST_SAMPLE)))
         }
-        _ => note(&format!("{folder} is the home of your service")),
+        _ => Ok(Some(format!("{folder} is the home of your service"))),
     }
-    Ok(())
 }
 
 /// Refuses a named controller that the command would not use.

@@ -121,7 +121,7 @@ fn service(
             ..failure
         })?;
         end_abandoned(session);
-        let _starting = supervisor::starting(state_dir).map_err(Failure::failed)?;
+        let _starting = supervisor::starting(config).map_err(Failure::failed)?;
         // Another command may have started one meanwhile.
         if supervisor::settled(config, signals).map_err(interrupted)?.is_none() {
             start(session, signals, processors(agents).max(processors(None)))?;
@@ -178,7 +178,7 @@ pub(super) fn ends(config: &Config, idle_stop: Option<f64>) -> Option<String> {
 
 fn started(session: &Session, service: &Service) -> String {
     let what = match session.home.by() {
-        FoundBy::Default => "the service of this user".to_owned(),
+        FoundBy::Default => format!("the service of this user, in {},", session.home.folder().display()),
         _ => format!("the service of the home {}", session.home.folder().display()),
     };
     let end = ends(&session.config, service.idle_stop).unwrap_or_else(|| "`llts down` stops it".to_owned());

@@ -10,8 +10,6 @@ use super::host;
 use crate::cli::{end_abandoned, make_home};
 use api::config::key_variables;
 use api::transport;
-use api::trust;
-use api::trust::Part;
 use controller::store::ServerStore;
 use llts_client::configured;
 use proc::lock::StateLock;
@@ -120,7 +118,7 @@ pub(super) fn run(session: &mut Session, args: &UpArgs) -> Result<u8, Failure> {
     }
     session.check_start()?;
     let elsewhere = args.agents_only.map(|_| controller(session)).transpose()?;
-    make_home(session)?;
+    make_home(session)?.iter().for_each(|said| note(said));
     end_abandoned(session);
     if elsewhere.is_none() && supervisor::holder(&session.config.paths.state_dir).is_none() {
         leave_to_leader(session, args, &mut signals)?;
@@ -164,9 +162,7 @@ fn settled(
 ) -> Result<(StateLock, Option<Service>), Failure> {
     let state_dir = &session.config.paths.state_dir;
     loop {
-        // Before the first file is made there.
-        trust::check(&session.config, Part::Supervisor).map_err(Failure::failed)?;
-        let starting = supervisor::starting(state_dir).map_err(Failure::failed)?;
+        let starting = supervisor::starting(&session.config).map_err(Failure::failed)?;
         let holder = supervisor::holder(state_dir).filter(|_| is_standby);
         let Some(holder) = holder else {
             return Ok((starting, supervisor::settled(&session.config, signals).map_err(changed)?));

@@ -14,9 +14,11 @@ use serde::{Deserialize, Serialize};
 
 use super::pinned::{pin, send};
 use super::renew::unwritten;
-use super::{RenewError, lasting_holder, log_file};
+use super::{RenewError, SupervisorError, lasting_holder, log_file};
 use api::config::Config;
 use api::service_file::{FILE, LOCK, Service};
+use api::trust;
+use api::trust::Part;
 use controller::process::LOCK as CONTROLLER_LOCK;
 use proc::files::folder_watch::Watch;
 use proc::files::{disk_room, state_file};
@@ -68,14 +70,17 @@ impl Order {
     }
 }
 
-/// Waits until no other command starts or changes the service of this STATE_DIR, and keeps others from doing so.
+/// Waits until no other command starts or changes the service, and keeps others from doing so.
 ///
 /// # Errors
-/// When STATE_DIR cannot be made or written.
-pub fn starting(state_dir: &Path) -> Result<StateLock, LockError> {
+/// When another user controls a folder, or STATE_DIR cannot be made or written.
+pub fn starting(config: &Config) -> Result<StateLock, SupervisorError> {
+    // Before the first file is made there.
+    trust::check(config, Part::Supervisor)?;
+    let state_dir = &config.paths.state_dir;
     let failed = |source| LockError::Io { path: state_dir.to_owned(), source };
     fs::DirBuilder::new().recursive(true).mode(0o700).create(state_dir).map_err(failed)?;
-    StateLock::wait(state_dir, START_LOCK)
+    Ok(StateLock::wait(state_dir, START_LOCK)?)
 }
 
 /// Waits while a service is starting or stopping. Returns the service that is up, or `None` if there is none.
