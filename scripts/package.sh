@@ -10,6 +10,11 @@ if [[ $# -gt 1 || ($# -eq 1 && $1 != --files) ]]; then
 fi
 # The assets of the package are named in this folder, wherever the user lets cargo build.
 export CARGO_TARGET_DIR=$PWD/target
+# `llts --version` names the commit; a build from an archive knows it without this.
+if [[ -z ${LLTS_COMMIT-} ]] && git rev-parse --git-dir &> /dev/null; then
+    LLTS_COMMIT=$(git rev-parse --short=12 HEAD)
+    export LLTS_COMMIT
+fi
 cargo build --locked --profile dist --bin llts
 llts=target/dist/llts
 out=target/package
