@@ -171,6 +171,13 @@ impl TaskRecord {
         }
     }
 
+    /// The time that its last run took, or has taken yet; `None` before that begins.
+    #[must_use]
+    pub fn ran(&self, now: Wall) -> Option<Duration> {
+        let times = self.last_run()?.times;
+        Some(times.end.or(self.finished_at()).unwrap_or(now).since(times.run?))
+    }
+
     /// When it finished: by the clock of its agent, if that has told it.
     #[must_use]
     pub fn finished_at(&self) -> Option<Wall> {

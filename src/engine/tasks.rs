@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use super::relations::Relations;
 use acknowledge::Awaited;
-use base::{AgentId, GraphId, Now, Phase, TaskId, TaskRecord, TaskState, Wall, is_longer};
+use base::{AgentId, GraphId, Now, Phase, TaskId, TaskRecord, Wall, is_longer};
 use deadlines::Plan;
 use family::Families;
 use figures::Figures;
@@ -139,13 +139,7 @@ impl Tasks {
 
     /// Whether the last run of a task takes, or has taken, longer than usual.
     pub(crate) fn runs_longer(&self, relations: &Relations, now: Now, record: &TaskRecord) -> bool {
-        let times = record.last_run().map(|run| run.times).unwrap_or_default();
-        let end = match record.state {
-            TaskState::Running(_) => Some(now.wall),
-            TaskState::Finished { at, .. } => times.end.or(Some(at)),
-            _ => times.end,
-        };
-        let ran = times.run.zip(end).map(|(at, end)| end.since(at));
+        let ran = record.ran(now.wall);
         ran.zip(self.usual(relations, record)).is_some_and(|(ran, usual)| is_longer(ran, usual))
     }
 

@@ -302,8 +302,16 @@ fn end_abandoned(session: &Session) {
     }
 }
 
-/// Creates the home with a first tool, if it does not exist, and returns what to say of it.
-fn make_home(session: &Session) -> Result<Option<String>, Failure> {
+/// Creates the home with a first tool, if it does not exist, and says so.
+fn make_home(session: &Session) -> Result<(), Failure> {
+    if let Some(sentence) = made_home(session)? {
+        note(&sentence);
+    }
+    Ok(())
+}
+
+/// As [`make_home`], but returns the sentence about a new home.
+fn made_home(session: &Session) -> Result<Option<String>, Failure> {
     if !session.home.make()? {
         return Ok(None);
     }

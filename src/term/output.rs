@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write};
 use std::os::unix::ffi::OsStrExt as _;
+use std::time::Duration;
 
 use anstream::{AutoStream, ColorChoice};
 use clap::ValueEnum;
@@ -16,6 +17,8 @@ use super::style::{Look, Screen};
 use super::table::{Table, grouped};
 use super::{hints, schema, status_line};
 use base::{Fields, Readable, Scalar, json as flat, os_bytes, printable, printable_json, printable_lines, shortened};
+use proc::readable;
+use proc::signals::Signals;
 
 /// The format of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -142,6 +145,13 @@ impl Output {
     /// As [`Self::redraw`].
     pub fn redraw_screen(&mut self, screen: &Screen) {
         self.redraw_plain(&screen.text());
+    }
+
+    /// Waits before a block is drawn again: a second is often enough for people, and a negligible load for the other side. False if a
+    /// signal has come, or the reader is gone.
+    pub fn redraws(&self, signals: &mut Signals) -> bool {
+        const INTERVAL: Duration = Duration::from_secs(1);
+        !self.is_broken() && (!readable::is_readable(&*signals, Some(INTERVAL)) || signals.read().is_empty())
     }
 
     /// The block is safe for a terminal.

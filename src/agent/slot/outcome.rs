@@ -46,8 +46,7 @@ pub enum SpawnFailure {
 /// How run.sh ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exited {
-    /// The result of the run, as far as run.sh decides it: the slot knows whether it ended by itself, what was left of it, and which
-    /// files are kept.
+    /// The result of the run, still without the fields that the slot sets: `reaped`, `by_itself`, `told_to_finish` and `files`.
     pub result: RunResult,
     /// The content of `../provide`; `None` for a task that is not of a step.
     pub provided: Option<ProvideFolder>,

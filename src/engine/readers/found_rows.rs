@@ -84,10 +84,7 @@ fn key(now: Now, by: SortKey, record: &TaskRecord) -> u64 {
         SortKey::Submitted => record.submitted_at.micros(),
         // A task that has not ended ends later than all others.
         SortKey::Ended => ended.map_or(u64::MAX, Wall::micros),
-        SortKey::Ran => {
-            let ran = run.and_then(|run| run.times.end.or(ended).unwrap_or(now.wall).since(run.times.run?).into());
-            micros(ran.unwrap_or_default())
-        }
+        SortKey::Ran => micros(record.ran(now.wall).unwrap_or_default()),
         SortKey::Waited => {
             let until = run.map(|run| run.dispatched_at).or(ended).unwrap_or(now.wall);
             micros(until.since(record.submitted_at))

@@ -1,7 +1,6 @@
 //! `llts spool status`: the number of tasks and lists in each state; `llts spool watch`: the same until all tasks have ended.
 
 use std::path::Path;
-use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Map, Value, json};
@@ -9,7 +8,6 @@ use serde_json::{Map, Value, json};
 use crate::shell::folders::{Folders, State};
 use crate::shell::view::Counts;
 use crate::shell::{orders, view};
-use proc::readable;
 use proc::signals::{STOP, Signals};
 use term::exit;
 use term::exit::Failure;
@@ -17,9 +15,6 @@ use term::output::{Output, note};
 use term::session::Session;
 use term::style::Look;
 use term::table::Table;
-
-/// Often enough for people, and a negligible load for the folders.
-const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Invalid files that are named.
 const INVALID_SHOWN_MAX: usize = 10;
@@ -73,9 +68,7 @@ pub(super) fn watch(session: &mut Session, dir: Option<&Path>, args: &WatchArgs)
             return Ok(if failed > 0 { exit::FAILED } else { 0 });
         }
         shown = Some(counts);
-        if session.out.is_broken()
-            || (readable::is_readable(&signals, Some(REDRAW_INTERVAL)) && !signals.read().is_empty())
-        {
+        if !session.out.redraws(&mut signals) {
             return Ok(0);
         }
     }

@@ -298,12 +298,15 @@ pub(super) fn confirm_all(
     what: impl Fn(&str) -> String,
     yes: bool,
 ) -> Result<(), Failure> {
-    let (noun, yes) = match () {
-        () if selection.is_everything() => ("finished task", yes),
-        () if selection.is_every_failed() => ("failed task", yes || !io::stdin().is_terminal()),
-        () => return Ok(()),
-    };
-    if count == 0 { Ok(()) } else { confirm(&what(&counted(count, noun)), yes) }
+    if count == 0 {
+        Ok(())
+    } else if selection.is_everything() {
+        confirm(&what(&counted(count, "finished task")), yes)
+    } else if selection.is_every_failed() {
+        confirm(&what(&counted(count, "failed task")), yes || !io::stdin().is_terminal())
+    } else {
+        Ok(())
+    }
 }
 
 /// Asks a question on the terminal.

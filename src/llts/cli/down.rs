@@ -107,8 +107,7 @@ fn prepare(session: &Session, wait: bool) -> Result<Option<Signals>, Failure> {
             status_line::clear();
             return Ok(Some(signals));
         }
-        let tasks = if running == 1 { "task" } else { "tasks" };
-        let line = format!("waiting for {running} running {tasks}; no other task starts");
+        let line = format!("waiting for {}; no other task starts", base::counted(running, "running task"));
         if is_terminal {
             status_line::show_with_hint(&line, "Ctrl-C leaves; the service goes on");
         } else if !std::mem::replace(&mut was_said, true) {

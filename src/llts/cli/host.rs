@@ -3,7 +3,7 @@
 
 use clap::Args;
 
-use crate::cli::{end_abandoned, make_home};
+use crate::cli::{end_abandoned, made_home};
 use api::config::{Config, IdleStop};
 use api::home::FoundBy;
 use api::wire::requests::stats;
@@ -116,7 +116,8 @@ fn service(
             continue;
         }
         session.check_start()?;
-        make_home(session).map_err(|failure| Failure {
+        // The sentence about the start names the home.
+        made_home(session).map_err(|failure| Failure {
             sentence: format!("{}; or run the command with --no-service, which keeps nothing", failure.sentence),
             ..failure
         })?;

@@ -5,7 +5,6 @@ mod past;
 use std::time::Duration;
 
 use clap::Args;
-use rustix::event::Timespec;
 use serde_json::{Value, json};
 
 use past::Forgotten;
@@ -124,9 +123,6 @@ pub(super) fn run(session: &mut Session, args: &ListArgs) -> Result<u8, Failure>
     Ok(0)
 }
 
-/// Often enough for people, and a negligible load for a controller.
-const REDRAW_INTERVAL: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
-
 fn watch(session: &mut Session, args: &ListArgs) -> Result<u8, Failure> {
     if session.out.is_json() || !session.out.look().is_terminal {
         return Err(Failure::usage("--watch draws on a terminal; `llts events` prints the changes of tasks elsewhere"));
@@ -137,7 +133,7 @@ fn watch(session: &mut Session, args: &ListArgs) -> Result<u8, Failure> {
     loop {
         let page = page(&client, args, args.limit(session.out.rows()))?;
         session.out.redraw_screen(&screen(&page, args, session.out.look()));
-        if session.out.is_broken() || signals.wait(REDRAW_INTERVAL) {
+        if !session.out.redraws(&mut signals) {
             return Ok(0);
         }
     }

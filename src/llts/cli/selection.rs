@@ -118,8 +118,8 @@ impl Selection {
     }
 
     /// Whether it means all failed tasks.
-    pub(super) fn is_every_failed(&self) -> bool {
-        self.failed && !Self { failed: false, ..self.clone() }.has_filters()
+    pub(super) const fn is_every_failed(&self) -> bool {
+        self.failed && !self.has_other_filters()
     }
 
     /// Whether it has a word or a field.
@@ -191,7 +191,11 @@ impl Selection {
     }
 
     const fn has_filters(&self) -> bool {
-        let is_narrow = self.given_id.is_some() || !self.filter.is_empty() || self.job.is_some() || self.failed;
+        self.failed || self.has_other_filters()
+    }
+
+    const fn has_other_filters(&self) -> bool {
+        let is_narrow = self.given_id.is_some() || !self.filter.is_empty() || self.job.is_some();
         is_narrow || !self.status.is_empty() || !self.outcome.is_empty()
     }
 

@@ -150,7 +150,7 @@ fn install(session: &mut Session, args: &InstallArgs) -> Result<u8, Failure> {
         )));
     }
     if unit.whose == Whose::User {
-        make_home(session)?.iter().for_each(|said| note(said));
+        make_home(session)?;
     }
     write(&path, &unit.text())?;
     note(&format!("wrote {}", path.display()));

@@ -95,7 +95,7 @@ pub(super) fn run(session: &mut Session, args: SuperviseArgs) -> Result<u8, Fail
     };
     let is_first = !detached && handover.is_none() && options.standby.is_none() && options.ephemeral_dir.is_none();
     if is_first {
-        make_home(session)?.iter().for_each(|said| term::output::note(said));
+        make_home(session)?;
     }
     // systemd gets its own notification.
     let is_managed = is_first && std::env::var_os(systemd::SOCKET).is_some();

@@ -118,7 +118,7 @@ pub(super) fn run(session: &mut Session, args: &UpArgs) -> Result<u8, Failure> {
     }
     session.check_start()?;
     let elsewhere = args.agents_only.map(|_| controller(session)).transpose()?;
-    make_home(session)?.iter().for_each(|said| note(said));
+    make_home(session)?;
     end_abandoned(session);
     if elsewhere.is_none() && supervisor::holder(&session.config.paths.state_dir).is_none() {
         leave_to_leader(session, args, &mut signals)?;

@@ -12,7 +12,6 @@ use crate::files::status::Counts;
 use crate::files::talk::RequestError;
 use crate::wire::{FromWorker, Pace, Status, WorkerState, WorkerStatus};
 use base::printable;
-use proc::readable;
 use proc::signals::{STOP, Signals};
 use term::exit::Failure;
 use term::output::{Output, note};
@@ -21,9 +20,6 @@ use term::style::Look;
 use term::table::Table;
 use term::{exit, times};
 use zmtp::json::json_dial::Server;
-
-/// Often enough for people, and a negligible load for a master.
-const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The maximum width of the progress bar, and its width in a pipe.
 const BAR_COLUMNS_MAX: usize = 60;
@@ -67,9 +63,7 @@ pub(crate) fn run(session: &mut Session, args: &StatusArgs) -> Result<u8, Failur
             return Ok(0);
         };
         watch(&mut session.out, &status, news);
-        if session.out.is_broken()
-            || (readable::is_readable(&*signals, Some(REDRAW_INTERVAL)) && !signals.read().is_empty())
-        {
+        if !session.out.redraws(signals) {
             return Ok(0);
         }
     }

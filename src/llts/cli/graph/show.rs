@@ -118,15 +118,14 @@ pub(in super::super) fn facts(graph: &GraphAnswer) -> Table {
 
 /// The word for the state of a step, for people: a step with nothing left to do is done, and no step goes on when its graph has ended.
 fn shown(word: &str, has_ended: bool) -> &str {
-    let is_any = |states: &[StepState]| states.iter().any(|one| state(*one) == word);
-    if is_any(&[StepState::Deactivated]) {
+    if word == state(StepState::Deactivated) {
         "done"
-    } else if has_ended && is_any(&[StepState::Running]) {
-        "STOPPED"
-    } else if has_ended && !is_any(&[StepState::Completed]) {
-        "NOT RUN"
-    } else {
+    } else if !has_ended || word == state(StepState::Completed) {
         word
+    } else if word == state(StepState::Running) {
+        "STOPPED"
+    } else {
+        "NOT RUN"
     }
 }
 
